@@ -34,11 +34,25 @@ struct HeadMode {              // an engine may have several, chosen by a flag o
   bool with_ring = true;       // the mode also works when ring > 1
   std::string flag;            // how the user turns it on ("ulysses_anything=True"); "" default mode
   bool pads_qkv = true;        // kPadRealHead/kPadAny: zero heads are sent and computed
+  bool with_ulysses = true;    // the mode also works when ulysses > 1
+  std::optional<RowPolicy> rows_with_ring;  // the row policy when ring > 1, where it differs
+  bool kv_first = false;       // pads KV heads first, then query heads by the ratio (GQA)
+  std::vector<std::string> models;  // only for these model profiles; empty: any
+};
+
+// What one attention kernel of an engine can do.
+struct AttentionKernel {
+  std::string name;            // as StackRates::attention_kernel names it
+  bool sequence = true;        // takes part in sequence parallelism at all
+  bool lse = true;             // returns the log-sum-exp a ring needs
+  bool mask = true;            // takes a key mask
+  int index_bits = 0;          // width of its row offsets: 32, 64; 0 not known
 };
 
 // Software costs of a denoise step; see planner/cost.h for the formulas. Counts of full-tensor reads or
 // writes a block, and host time.
 struct StackRates {
+  std::string name;            // "neuron-eager"
   double passes_d = 16;        // over D-wide rows, not divided by tp
   double passes_f = 3.7;       // over F-wide rows
   double passes_a = 8;         // over A-wide rows
@@ -50,6 +64,13 @@ struct StackRates {
   bool branches_in_sequence = false;  // guidance branches run one after the other
   std::string attention_kernel;       // "", "fa2": picks the device's attention rates
   Source source = Source::kAssumed;
+};
+
+// One way of running an engine: eager, compiled, on another vendor's software.
+struct NamedStack {
+  std::string name;
+  std::vector<std::string> vendors;  // topologies whose vendor it is for; empty: any
+  StackRates rates;
 };
 
 struct Engine {
@@ -78,8 +99,23 @@ struct Engine {
   Bytes memory_fixed;
   double memory_activation_factor = 1;   // measured / textbook activation bytes
   Source memory_source = Source::kAssumed;
-  StackRates stack;
+  std::vector<NamedStack> stacks;        // the first that fits the vendor is the default
+  StackRates stack;                      // the one in use: stacks[0] once read, then what use_stack() chose
+  std::vector<AttentionKernel> attention_kernels;  // empty: nothing known, nothing refused
+  // By reading (xDiT): ulysses and ring groups are runs of consecutive ranks, tp or not.
+  bool sequence_groups_ignore_tp = false;
+  bool ring_with_mask = true;            // key masks (padded rows) together with ring > 1
+  bool ring_with_joint = true;           // joint text-image attention together with ring > 1
+  bool ring_with_gqa = true;             // kv_heads < heads together with ring > 1
+  bool shards_row_index = true;          // per-row index tensors (modality of a packed row) are cut with the rows
+  bool fuses_adapters_sharded = false;   // adapters (LoRA) can be fused into weights cut by tp or quantized
+  int row_multiple = 1;                  // padded rows of a rank are a multiple of this
+  int index_bits = 0;                    // offsets of its linear and elementwise kernels: 32, 64; 0 not known
   std::string source;
 };
+
+// Puts the stack of that name in use, or, when name is empty, the first one for the vendor. Throws
+// InputError when the engine has no such stack, or none for that vendor.
+void use_stack(Engine& engine, const std::string& vendor, const std::string& name = "");
 
 }  // namespace hpplan
