@@ -66,6 +66,16 @@ struct StackRates {
   Source source = Source::kAssumed;
 };
 
+// A fixed table of ranks an engine uses instead of its rank order where degrees fit it (the row and column
+// lists of the Neuron plugin of vLLM-Omni on trn2).
+struct RankGrid {
+  std::string vendor;                    // topologies it is for
+  std::vector<std::vector<int>> lines;   // ranks, one list a line, equal lengths
+  std::vector<Axis> along;               // axes inside a line, fastest first; their degrees fill the line
+  std::vector<Axis> across;              // axes over the lines, fastest first
+  bool all_lines = false;                // the across degrees use every line; else the first so many
+};
+
 // One way of running an engine: eager, compiled, on another vendor's software.
 struct NamedStack {
   std::string name;
@@ -79,6 +89,7 @@ struct Engine {
   std::vector<std::string> aliases;
   std::vector<HeadMode> head_modes;      // the first is the default
   bool kv_replication = true;            // kv_heads < tp: each kv head on tp / kv_heads ranks
+  bool kv_replication_ulysses = false;   // the same for local kv heads < ulysses
   bool tp = true;
   bool tp_with_sequence = true;          // tp > 1 together with ring or ulysses > 1
   bool heads_checked_globally = false;   // H % U on all heads, tp ignored (xDiT)
@@ -90,6 +101,7 @@ struct Engine {
   int cfg_max = 2;                       // 0: as many as the request has branches
   bool explicit_mesh = false;            // takes any rank grid; else rank_order is what it builds
   std::vector<Axis> rank_order;          // fastest-varying first, of the default mesh
+  std::vector<RankGrid> rank_grids;      // the first that fits takes the place of rank_order
   bool replicates_uneven_text = false;   // joint text rows that do not divide are kept whole on every rank
   bool adaln_divided = true;             // modulation weights divided by tp
   bool loads_before_sharding = false;    // the whole checkpoint lands on a device before it is cut

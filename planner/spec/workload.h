@@ -26,6 +26,7 @@ struct Workload {
   int branches = 1;    // guidance forward passes a step (1: none or distilled)
   DType dtype = DType::kBf16;
   int quant_block = 0; // columns of one scale of a block-quantized weight; 0: none
+  bool fused_adapters = false;  // adapters (LoRA) are added into the weights at load
   int steps = 50;
   std::optional<std::int64_t> seq_len;  // overrides the arithmetic: one packed stream of this many rows
 };
