@@ -32,6 +32,10 @@ std::vector<Finding> check_mesh(const Problem& problem, const Mesh& mesh, RingMe
 std::vector<Finding> check_memory(const Problem& problem, const Degrees& degrees, RingMethod method,
                                   const MemoryEstimate& memory);
 
+// The mesh the engine builds for these degrees on its own (rank r on device r); nullopt for engines that take
+// any mesh.
+std::optional<Mesh> engine_mesh(const Problem& problem, const Degrees& degrees);
+
 // Which collective kinds an axis issues: ulysses all-to-all, tp all-reduce, ring shift or all-gather, ...
 std::vector<Collective> collectives_of(Axis axis, RingMethod method);
 

@@ -67,9 +67,10 @@ struct StackRates {
 };
 
 // A fixed table of ranks an engine uses instead of its rank order where degrees fit it (the row and column
-// lists of the Neuron plugin of vLLM-Omni on trn2).
+// lists of the Neuron plugin of vLLM-Omni on trn2). Used with a sequence degree above 1 on machines of that
+// rule that have exactly the ranks listed.
 struct RankGrid {
-  std::string vendor;                    // topologies it is for
+  GroupRule group_rule = GroupRule::kAny;
   std::vector<std::vector<int>> lines;   // ranks, one list a line, equal lengths
   std::vector<Axis> along;               // axes inside a line, fastest first; their degrees fill the line
   std::vector<Axis> across;              // axes over the lines, fastest first
