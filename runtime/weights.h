@@ -27,7 +27,7 @@ struct WeightSpec {
   Role role = Role::kReplicated;
   // Fused projections: sizes of the parts along the divided dimension, each divided on
   // its own and the local pieces laid side by side ({F, F} for gate|up). Empty: one part.
-  std::vector<std::int64_t> parts;
+  std::vector<std::int64_t> parts = {};
 };
 
 // The part of `spec` that tp coordinate `rank` of `degree` holds. Every part divides by

@@ -53,9 +53,9 @@ class Model {
   virtual std::map<std::string, std::int64_t> expected_collectives() const = 0;
   virtual std::int64_t weight_bytes() const = 0;  // held by this rank
 
-  // A request of the plan's workload with seeded random embeddings: layout and "text"
-  // (global). Its rows are what the model's own pipeline packs.
-  virtual TensorMap random_request(const Workload& workload,
+  // A request with the plan's rows and seeded random embeddings: layout and "text"
+  // (global), as the model's own pipeline packs them.
+  virtual TensorMap random_request(const Rows& rows, const Workload& workload,
                                    std::uint64_t seed) const = 0;
   // Global shapes of the latents of the prepared request: name -> [batch, rows,
   // channels].
