@@ -49,12 +49,11 @@ bool kept_whole(const Engine& engine, const CutStream& s, int degree) {
 }
 
 std::string rows_text(const CutStream& s, const Degrees& d) {
-  std::string by =
-      d.ring() > 1 && d.ulysses() > 1
-          ? concat("ulysses ", d.ulysses(), " x ring ", d.ring(), " = ", d.sequence())
-      : d.ring() > 1 ? concat("ring ", d.ring())
-                     : concat("ulysses ", d.ulysses());
-  return concat(s.rows, " rows of ", s.name, " % ", by, " = ", s.rows % d.sequence());
+  std::string by = concat(d.ulysses() > 1 ? "ulysses " : "ring ",
+                          d.ulysses() > 1 ? d.ulysses() : d.ring());
+  if (d.ring() > 1 && d.ulysses() > 1) by += concat(" x ring ", d.ring());
+  return concat(s.rows, " rows of ", s.name, ", and ", s.rows, " % ", d.sequence(), " = ",
+                s.rows % d.sequence(), " (", by, ")");
 }
 
 // Sequence degrees up to the machine that cut every stream evenly.
@@ -100,18 +99,22 @@ std::string even_frames(const Problem& problem, int degree) {
                 ")");
 }
 
-std::string modes_that(const Problem& problem, RowPolicy policy) {
+// Flags of the modes that take any rows here.
+std::string uneven_modes(const Problem& problem, const Degrees& degrees) {
   std::string names;
+  if (equal_shapes_only(problem.topology)) return names;
   for (const HeadMode& m : problem.engine.head_modes)
-    if (m.rows == policy && !m.flag.empty() && mode_is_for(m, problem.model))
+    if (rows_of_mode(m, degrees) == RowPolicy::kUneven && !m.flag.empty() &&
+        mode_is_for(m, problem.model) && !refuse_mode(problem, degrees, m))
       names += (names.empty() ? "" : " or ") + m.flag;
   return names;
 }
 
-std::string even_suggestion(const Problem& problem, int degree) {
+std::string even_suggestion(const Problem& problem, const Degrees& degrees) {
+  const int degree = degrees.sequence();
   std::string text = concat("sequence degrees that cut every stream evenly: ",
                             with_nearest(even_degrees(problem), degree));
-  const std::string uneven = modes_that(problem, RowPolicy::kUneven);
+  const std::string uneven = uneven_modes(problem, degrees);
   if (!uneven.empty()) text += concat("; ", uneven, " takes any rows");
   return text + even_frames(problem, degree);
 }
@@ -175,31 +178,31 @@ std::vector<Finding> refuse_rows(const Problem& problem, const Degrees& degrees,
                   concat(rows_text(s, degrees), ", and ",
                          mode.flag.empty() ? std::string("the engine") : mode.flag,
                          " neither pads nor cuts unevenly"),
-                  even_suggestion(problem, q), details));
+                  even_suggestion(problem, degrees), details));
         break;
       case RowPolicy::kPad: {
         const std::int64_t pad = padding_of(s.rows, unit);
-        if (!problem.model.masks_padding) {
+        if (!problem.model.masks_padding && !engine.masks_padding) {
           findings.push_back(error(
               "rows-mask",
               concat(rows_text(s, degrees), ": ", pad, " padding rows are needed, and ",
                      problem.model.title, " builds no mask, so they would be attended"),
-              even_suggestion(problem, q), details));
+              even_suggestion(problem, degrees), details));
         } else if (degrees.ring() > 1 && !engine.ring_with_mask) {
-          findings.push_back(
-              error("rows-mask",
-                    concat(rows_text(s, degrees), ": ", pad,
-                           " padding rows need a key mask, which ", engine.name,
-                           " does not take together with ring ", degrees.ring()),
-                    concat("ring 1 (ulysses ", q, "), or ", even_suggestion(problem, q)),
-                    details));
+          findings.push_back(error(
+              "rows-mask",
+              concat(rows_text(s, degrees), ": ", pad,
+                     " padding rows need a key mask, which ", engine.name,
+                     " does not take together with ring ", degrees.ring()),
+              concat("ring 1 (ulysses ", q, "), or ", even_suggestion(problem, degrees)),
+              details));
         } else if (degrees.ring() > 1 && i + 1 < streams.size()) {
           findings.push_back(error(
               "rows-tail",
               concat(rows_text(s, degrees), ": its ", pad,
                      " padding rows would stand before the rows of ", streams[i + 1].name,
                      ", and a ring takes padding at the global tail only"),
-              concat("ring 1 (ulysses ", q, "), or ", even_suggestion(problem, q)),
+              concat("ring 1 (ulysses ", q, "), or ", even_suggestion(problem, degrees)),
               details));
         }
         break;
@@ -211,7 +214,7 @@ std::vector<Finding> refuse_rows(const Problem& problem, const Degrees& degrees,
                     concat(rows_text(s, degrees), ": ranks would send ", s.rows / q,
                            " and ", s.rows / q + 1, " rows, and the collectives of ",
                            problem.topology.name, " take equal shapes only"),
-                    even_suggestion(problem, q), details));
+                    even_suggestion(problem, degrees), details));
         break;
     }
   }

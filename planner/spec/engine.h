@@ -122,6 +122,7 @@ struct Engine {
   bool ring_with_gqa = true;             // kv_heads < heads together with ring > 1
   bool shards_row_index = true;          // per-row index tensors (modality of a packed row) are cut with the rows
   bool fuses_adapters_sharded = false;   // adapters (LoRA) can be fused into weights cut by tp or quantized
+  bool masks_padding = false;            // masks padded rows itself, whatever the model does
   int row_multiple = 1;                  // padded rows of a rank are a multiple of this
   int index_bits = 0;                    // offsets of its linear and elementwise kernels: 32, 64; 0 not known
   std::string source;

@@ -1,0 +1,58 @@
+// `hpplan check`: judges a layout somebody wrote down, by the rules the search uses. The
+// layout is degrees with a rank order, with an explicit rank grid from a file, or the
+// mesh of a plan. Wrong input throws InputError; an illegal layout is findings.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/problem.h"
+#include "planner/spec/plan.h"
+
+namespace hpplan {
+
+// What a --ranks FILE says, before it is a mesh. YAML or JSON, in one of two forms:
+//   a nested list of ranks over replica, cfg, ring, ulysses, tp, in this order; axes of
+//   degree 1 may be left out.
+//     tp 2 x ulysses 2:  [[0, 1], [2, 3]]          (inner lists are tp groups)
+//   or the groups of every axis above degree 1, each ordered by coordinate:
+//     {tp: [[0, 1], [2, 3]], ulysses: [[0, 2], [1, 3]]}
+// Rank r runs on device r.
+struct RankFile {
+  std::string file;
+  std::vector<int> shape;  // of the nested list; empty: groups are given
+  std::vector<int> ranks;  // row-major over shape
+  std::map<Axis, std::vector<std::vector<int>>> groups;
+};
+RankFile parse_ranks(const std::string& text, const std::string& file);
+RankFile read_ranks(const std::string& path);
+
+// "tp,ulysses,ring": axes, fastest-varying first.
+std::vector<Axis> parse_order(const std::string& text);
+
+struct CheckRequest {
+  Degrees degrees;
+  RingMethod ring_method = RingMethod::kP2p;
+  std::optional<int> devices;  // ranks that will be started; their product must be it
+  std::optional<std::vector<Axis>> order;  // at most one of order, ranks and mesh
+  std::optional<RankFile> ranks;
+  std::optional<Mesh> mesh;  // of a plan
+};
+
+struct CheckResult {
+  bool legal = false;
+  std::vector<Finding> findings;  // degrees, then mesh, then memory
+  std::optional<Mesh> mesh;  // the one that was judged; none when the degrees make none
+  std::string mesh_from;  // "order tp, ulysses, ring", "placement row:RR col:TT core:UU",
+                          // "ranks.yaml"
+  std::optional<Split> split;  // when heads and rows are legal
+  std::optional<MemoryEstimate> memory;
+};
+
+// Without order, ranks and mesh: the rank order of the engine; for engines that take any
+// mesh the first legal one of its default order, the other orders, and all placements.
+CheckResult check_layout(const Problem& problem, const CheckRequest& request);
+
+}  // namespace hpplan
