@@ -163,7 +163,7 @@ void warn_of_padding(std::vector<Finding>& findings, const Problem& problem,
                      const Degrees& degrees, const HeadMode& mode, const Split& split) {
   const HeadVerdict v = verdict_of(problem, degrees, mode);
   const std::string by = mode.flag.empty() ? "" : concat(" (", mode.flag, ")");
-  if (degrees.ulysses() > 1 && v.pad > 0) {
+  if (degrees.ulysses() > 1 && v.pad > 0 && mode.policy != HeadPolicy::kStrict) {
     const bool uneven = mode.policy == HeadPolicy::kUneven;
     const std::string waste = percent(static_cast<double>(v.pad) / v.heads);
     std::string message =

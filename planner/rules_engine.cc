@@ -203,8 +203,7 @@ void check_own_groups(std::vector<Finding>& findings, const Problem& problem,
                    " shares ", std::min(tp_group.size(), own_group.size()),
                    " ranks with the tp group ", groups_text({tp_group}),
                    ", so the exchange would mix different heads of the same rows"),
-            concat("tp ", d.tp() * d.sequence(), ", or ", to_string(axis), " ",
-                   d.tp() * d.sequence(), " with tp 1")));
+            "tp alone, or the sequence axes alone with tp 1"));
   // Heads are tested on the whole count, which hides that a rank holds fewer.
   const int local = problem.model.heads / d.tp();
   if (e.heads_checked_globally && d.ulysses() > 1 &&

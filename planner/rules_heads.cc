@@ -33,9 +33,9 @@ std::vector<CutWidth> mlp_widths(const ModelSpec& model) {
   std::vector<CutWidth> widths;
   for (const BlockSpec& block : model.blocks) {
     if (block.mlp_width > 0)
-      widths.push_back({concat("MLP width of ", block.name), block.mlp_width});
+      widths.push_back({concat("MLP of ", block.name), block.mlp_width});
     if (block.text_mlp_width > 0)
-      widths.push_back({concat("text MLP width of ", block.name), block.text_mlp_width});
+      widths.push_back({concat("text MLP of ", block.name), block.text_mlp_width});
   }
   return widths;
 }
@@ -45,7 +45,7 @@ std::vector<CutWidth> adaln_widths(const ModelSpec& model, const Engine& engine)
   if (!engine.adaln_divided) return widths;
   for (const BlockSpec& block : model.blocks)
     if (block.adaln_out > 0)
-      widths.push_back({concat("modulation width of ", block.name), block.adaln_out});
+      widths.push_back({concat("modulation of ", block.name), block.adaln_out});
   return widths;
 }
 
@@ -59,10 +59,10 @@ std::vector<CutWidth> quantized_widths(const ModelSpec& model, const Engine& eng
                                        int tp) {
   std::vector<CutWidth> widths = mlp_widths(model);
   for (CutWidth& cut : widths) cut.width /= tp;
-  widths.push_back({"attention width", model.attention_width() / tp});
+  widths.push_back({"attention", model.attention_width() / tp});
   if (model.kv_heads != model.heads)
     widths.push_back(
-        {"KV width",
+        {"k and v",
          static_cast<std::int64_t>(local_kv_heads(model, engine, tp)) * model.head_dim});
   return widths;
 }
@@ -101,8 +101,8 @@ void check_division(std::vector<Finding>& findings, const Problem& problem,
     said.push_back(cut.width);
     findings.push_back(
         error(code,
-              concat(cut.what, " ", cut.width, " does not divide by tp ", tp, " (",
-                     cut.width, " % ", tp, " = ", cut.width % tp, ")"),
+              concat(cut.what, " is ", cut.width, " wide, which does not divide by tp ",
+                     tp, " (", cut.width, " % ", tp, " = ", cut.width % tp, ")"),
               tp_suggestion(problem, tp),
               {{"width", std::to_string(cut.width)}, {"tp", std::to_string(tp)}}));
   }
@@ -151,7 +151,7 @@ void check_quantization(std::vector<Finding>& findings, const Problem& problem, 
       suggestion += concat(", or scales split into blocks of ", smaller);
     findings.push_back(error(
         "quant-block",
-        concat(cut.what, " is ", cut.width, " a rank with tp ", tp, ", which is ",
+        concat(cut.what, " is ", cut.width, " wide on a rank with tp ", tp, ", which is ",
                static_cast<double>(cut.width) / block, " quantization blocks of ", block),
         suggestion,
         {{"local_width", std::to_string(cut.width)}, {"block", std::to_string(block)}}));
