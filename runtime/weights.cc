@@ -4,8 +4,10 @@
 #include <ATen/ops/empty.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include "planner/spec/error.h"
+#include "runtime/linear.h"
 
 namespace hpplan::runtime {
 
@@ -18,16 +20,12 @@ Slice slice_of(const WeightSpec& spec, int degree, int rank) {
   slice.dim = spec.role == Role::kColumn ? 0 : 1;
   const std::vector<std::int64_t> parts =
       spec.parts.empty() ? std::vector{spec.shape[slice.dim]} : spec.parts;
-  std::int64_t at = 0;
-  for (const std::int64_t part : parts) {
-    HP_CHECK(part % degree == 0, spec.name, ": part of ", part, " does not divide by tp ",
-             degree);
-    const std::int64_t piece = part / degree;
-    slice.ranges.emplace_back(at + rank * piece, at + (rank + 1) * piece);
-    at += part;
-  }
-  HP_CHECK(at == spec.shape[slice.dim], spec.name, ": parts sum to ", at, " of ",
+  std::int64_t sum = 0;
+  for (const std::int64_t part : parts) sum += part;
+  HP_CHECK(sum == spec.shape[slice.dim], spec.name, ": parts sum to ", sum, " of ",
            spec.shape[slice.dim]);
+  for (const Range& r : shard_ranges(parts, degree, rank))
+    slice.ranges.emplace_back(r.begin, r.end);
   return slice;
 }
 
@@ -61,6 +59,10 @@ class CheckpointWeights final : public WeightSource {
   }
   bool has(const std::string& name) const override { return checkpoint_.has(name); }
   std::uint64_t bytes_read() const override { return checkpoint_.bytes_read(); }
+  std::string config_path() const override {
+    const auto config = std::filesystem::path(path_) / "config.json";
+    return std::filesystem::exists(config) ? config.string() : "";
+  }
   std::string describe() const override { return "checkpoint " + path_; }
 
  private:
@@ -147,6 +149,7 @@ class SeededWeights final : public WeightSource {
   }
   bool has(const std::string&) const override { return true; }
   std::uint64_t bytes_read() const override { return 0; }
+  std::string config_path() const override { return ""; }
   std::string describe() const override { return concat("seed ", seed_); }
 
  private:

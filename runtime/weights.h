@@ -30,8 +30,8 @@ struct WeightSpec {
   std::vector<std::int64_t> parts = {};
 };
 
-// The part of `spec` that tp coordinate `rank` of `degree` holds. Every part divides by
-// `degree`.
+// The part of `spec` that tp coordinate `rank` of `degree` holds. Throws
+// InputError when a part does not divide.
 Slice slice_of(const WeightSpec& spec, int degree, int rank);
 
 class WeightSource {
@@ -44,8 +44,10 @@ class WeightSource {
   virtual bool has(const std::string& name) const = 0;
   // Bytes taken from the checkpoint so far, as stored (0 for seeded weights).
   virtual std::uint64_t bytes_read() const = 0;
-  virtual std::string describe()
-      const = 0;  // "seed 1", "checkpoint /models/h3/transformer"
+  // The config.json beside a checkpoint's weights; "" where there is none.
+  virtual std::string config_path() const = 0;
+  // "seed 1", "checkpoint /models/h3/transformer"
+  virtual std::string describe() const = 0;
 };
 
 std::unique_ptr<WeightSource> checkpoint_weights(const std::string& path);

@@ -1,34 +1,81 @@
-// One block of MiniMax-H3 on one rank: pre-norm self-attention and SwiGLU feed-forward,
-// each modulated by a table row chosen per row; and the plain blocks that refine the
-// text. Shapes: B batch, S the sequence's rows, n = S / (ring * ulysses) local rows, D
-// hidden, H heads, d head_dim, F feed-forward width, T tp.
+// One block of MiniMax-H3 on one rank: pre-norm self-attention and SwiGLU feed-forward.
+// Blocks of the stack get rows that are already modulated; those that refine the text use
+// their own norms. Shapes: B batch, n rows of this rank, D hidden, H heads, d head_dim, F
+// feed-forward width, T tp.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
-#include <functional>
 #include <string>
 #include <vector>
 
-#include "runtime/models/fused_ops.h"
+#include "runtime/attention.h"
+#include "runtime/device_mesh.h"
+#include "runtime/linear.h"
 #include "runtime/models/h3_config.h"
 #include "runtime/weights.h"
 
 namespace hpplan::runtime {
 
-// Weights of a block as this rank holds them, in the dtype of the block stack.
-struct H3BlockWeights {
-  at::Tensor norm1, norm2;    // [D] fp32
-  at::Tensor qkv;             // [3 * H/T * d, D]: local heads of q, then of k, then of v
-  at::Tensor norm_q, norm_k;  // [d] fp32
-  at::Tensor out;             // [D, H/T * d]
-  at::Tensor up_gate;         // [2 * F/T, D]: local up, then local gate
-  at::Tensor down;            // [D, F/T]
+// Reads weights onto this rank: cut by role, in a dtype, on its device; adds up what it
+// holds.
+class H3Loader {
+ public:
+  H3Loader(WeightSource& source, const DeviceMesh& mesh, at::ScalarType dtype);
+
+  at::ScalarType dtype() const { return dtype_; }
+  const Group& tp() const { return tp_; }
+  std::int64_t bytes() const { return bytes_; }
+
+  at::Tensor whole(const std::string& name, std::vector<std::int64_t> shape,
+                   at::ScalarType dtype);
+  at::Tensor cut(const std::string& name, std::vector<std::int64_t> shape, Role role,
+                 std::vector<std::int64_t> parts = {});
+  // Rows [begin, end) of a weight or bias.
+  at::Tensor rows(const std::string& name, std::vector<std::int64_t> shape, Range range);
+  // A norm's weight, as the stack's dtype has it, ready for fp32 arithmetic.
+  at::Tensor norm(const std::string& name, std::int64_t width);
+
+ private:
+  at::Tensor read(const WeightSpec& spec, const Slice& slice, at::ScalarType dtype);
+
+  WeightSource& source_;
+  Group tp_;
+  at::Device device_;
+  at::ScalarType dtype_;
+  std::int64_t bytes_ = 0;
 };
 
-// Reads the block called `prefix` ("transformer_blocks.0.").
-H3BlockWeights load_h3_block(WeightSource& source, const std::string& prefix,
-                             const H3Config& config, int tp, int tp_rank,
-                             at::ScalarType dtype);
+// Rotary cos and sin of the rows at hand, [n, 3 * rope_freqs] fp32; undefined for no
+// rotation.
+struct Rotary {
+  at::Tensor cos, sin;
+};
+
+class H3Block {
+ public:
+  // prefix: "transformer_blocks.0."
+  H3Block(H3Loader& load, const std::string& prefix, const H3Config& config);
+
+  // [B, n, D] -> [B, n, D], summed over tp; the input is normed (and modulated) already.
+  at::Tensor attention(const at::Tensor& x, const Attention& attend, const RowSplit& rows,
+                       const Rotary& rotary) const;
+  at::Tensor feed_forward(const at::Tensor& x) const;
+  // A whole plain block: no modulation, no rotation.
+  at::Tensor plain(const at::Tensor& x, const Attention& attend,
+                   const RowSplit& rows) const;
+
+  const at::Tensor& norm1() const { return norm1_; }  // [D] fp32
+  const at::Tensor& norm2() const { return norm2_; }
+
+ private:
+  std::int64_t local_heads_, head_dim_;
+  double norm_eps_, qk_norm_eps_;
+  at::Tensor norm1_, norm2_, norm_q_, norm_k_;
+  ColumnLinear qkv_;      // [3 * H/T * d, D]: local heads of q, then of k, then of v
+  RowLinear out_;         // [D, H/T * d]
+  ColumnLinear up_gate_;  // [2 * F/T, D]: local up, then local gate
+  RowLinear down_;        // [D, F/T]
+};
 
 }  // namespace hpplan::runtime

@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/pow.h>
+#include <ATen/ops/zeros.h>
 
 #include "planner/spec/error.h"
 
@@ -29,15 +30,9 @@ const at::Tensor& tensor_named(const TensorMap& tensors, const std::string& name
                    "this tensor is missing" + did_you_mean(name, known));
 }
 
-RowRange row_range(std::int64_t total, int parts, int index) {
-  const std::int64_t base = total / parts, more = total % parts;
-  const std::int64_t begin = index * base + std::min<std::int64_t>(index, more);
-  return {begin, begin + base + (index < more ? 1 : 0)};
-}
-
 H3Sequence::H3Sequence(const TensorMap& request, const H3Config& config, int parts,
-                       int index)
-    : parts_(parts) {
+                       int part, bool pad)
+    : part_(part) {
   const at::Tensor& positions = tensor_named(request, "position_ids");
   if (positions.dim() != 2 || positions.size(1) != 3) {
     throw InputError({"request"}, "position_ids",
@@ -49,7 +44,8 @@ H3Sequence::H3Sequence(const TensorMap& request, const H3Config& config, int par
         {"request"}, "position_ids",
         concat(total_, " rows cannot be cut ", parts, " ways: every rank needs one"));
   }
-  rows_ = row_range(total_, parts, index);
+  split_ = pad ? RowSplit::padded_to(total_, parts) : RowSplit::uneven(total_, parts);
+  const std::int64_t begin = first(), end = begin + real();
   tags_ = integers(request, "token_tags");
   if (tags_.size() != total_) {
     throw InputError(
@@ -80,8 +76,8 @@ H3Sequence::H3Sequence(const TensorMap& request, const H3Config& config, int par
                                                        : " is taken already"));
       }
       taken[at] = 1;
-      if (at < rows_.begin || at >= rows_.end) continue;
-      const std::int64_t local = at - rows_.begin,
+      if (at < begin || at >= end) continue;
+      const std::int64_t local = at - begin,
                          own = static_cast<std::int64_t>(rows.own.size());
       if (!rows.pieces.empty() &&
           rows.pieces.back().packed + rows.pieces.back().count == local) {
@@ -102,23 +98,23 @@ H3Sequence::H3Sequence(const TensorMap& request, const H3Config& config, int par
 
   // Angles in fp32, as the class computes them: position times theta^(-i / freqs), three
   // axes side by side.
-  const at::Tensor own =
-      positions.narrow(0, rows_.begin, rows_.size()).to(at::kCPU, at::kFloat);
+  at::Tensor own = at::zeros({held(), 3}, at::kFloat);
+  own.narrow(0, 0, real()).copy_(positions.narrow(0, begin, real()));
   const std::int64_t f = config.rope_freqs;
   const at::Tensor exponent =
       at::arange(0, 2 * f, 2, at::kFloat) / static_cast<double>(2 * f);
   const at::Tensor inverse = at::pow(config.rope_theta, exponent).reciprocal();
-  const at::Tensor angles = (own.unsqueeze(-1) * inverse).reshape({rows_.size(), 3 * f});
+  const at::Tensor angles = (own.unsqueeze(-1) * inverse).reshape({held(), 3 * f});
   cos_ = angles.cos();
   sin_ = angles.sin();
 }
 
 std::vector<std::int64_t> H3Sequence::own_of(const std::string& name, int part) const {
-  const RowRange range = row_range(total_, parts_, part);
+  const std::int64_t begin = split_.begin(part), end = begin + split_.valid[part];
   std::vector<std::int64_t> own;
   const std::vector<std::int64_t>& packed = indices_.at(name);
   for (std::size_t i = 0; i < packed.size(); ++i) {
-    if (packed[i] >= range.begin && packed[i] < range.end)
+    if (packed[i] >= begin && packed[i] < end)
       own.push_back(static_cast<std::int64_t>(i));
   }
   return own;
@@ -143,7 +139,8 @@ std::vector<Run> H3Sequence::runs(const at::Tensor& timestep_indices, std::int64
                      concat(total_, " rows expected, given ", level.size()));
   }
   std::vector<Run> out;
-  for (std::int64_t row = rows_.begin; row < rows_.end; ++row) {
+  const std::int64_t begin = first();
+  for (std::int64_t row = begin; row < begin + real(); ++row) {
     if (level[row] < 0 || level[row] >= levels) {
       throw InputError({"request"}, "timestep_indices",
                        concat("row ", row, ": one of ", levels,
@@ -151,13 +148,15 @@ std::vector<Run> H3Sequence::runs(const at::Tensor& timestep_indices, std::int64
     }
     const std::int64_t at =
         by_modality ? level[row] * kModalities + tags_[row] : level[row];
-    const std::int64_t local = row - rows_.begin;
+    const std::int64_t local = row - begin;
     if (!out.empty() && out.back().table_row == at) {
       out.back().end = local + 1;
     } else {
       out.push_back({local, local + 1, at});
     }
   }
+  if (held() > real())
+    out.push_back({real(), held(), 0});  // padding is computed and thrown away
   return out;
 }
 

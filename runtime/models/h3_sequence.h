@@ -14,16 +14,9 @@
 #include "runtime/models/fused_ops.h"
 #include "runtime/models/h3_config.h"
 #include "runtime/safetensors.h"
+#include "runtime/split.h"
 
 namespace hpplan::runtime {
-
-struct RowRange {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-  std::int64_t size() const { return end - begin; }
-};
-// Rows of part `index` of `parts`.
-RowRange row_range(std::int64_t total, int parts, int index);
 
 // Consecutive rows of a stream's own tensor that lie consecutively in the packed
 // sequence.
@@ -44,21 +37,26 @@ class H3Sequence {
  public:
   // request holds position_ids [S, 3], token_tags [S], video_indices, audio_indices,
   // text_indices. Throws InputError naming the tensor when one is missing, has another
-  // shape, or the indices do not cover every row once.
-  H3Sequence(const TensorMap& request, const H3Config& config, int parts, int index);
+  // shape, or the indices do not cover every row once. pad: every part
+  // holds the same number of rows.
+  H3Sequence(const TensorMap& request, const H3Config& config, int parts, int part,
+             bool pad);
 
-  std::int64_t total() const { return total_; }
-  RowRange rows() const { return rows_; }
-  std::int64_t parts() const { return parts_; }
+  std::int64_t total() const { return total_; }  // real rows of all parts
+  const RowSplit& split() const { return split_; }
+  std::int64_t first() const { return split_.begin(part_); }
+  std::int64_t held() const { return split_.rows[part_]; }  // padding included
+  std::int64_t real() const { return split_.valid[part_]; }
   const StreamRowsOf& stream(const std::string& name) const { return streams_.at(name); }
   // The rows that another part holds of a stream.
   std::vector<std::int64_t> own_of(const std::string& name, int part) const;
 
-  // Rotary cos and sin of the local rows, [rows, 3 * rope_freqs], fp32.
+  // Rotary cos and sin of the held rows, [held, 3 * rope_freqs], fp32; no turn for
+  // padding.
   const at::Tensor& cos() const { return cos_; }
   const at::Tensor& sin() const { return sin_; }
 
-  // Runs of the local rows for this assignment of noise levels: table row = level * 3 +
+  // Runs of the held rows for this assignment of noise levels: table row = level * 3 +
   // modality.
   std::vector<Run> modulation_runs(const at::Tensor& timestep_indices,
                                    std::int64_t levels) const;
@@ -71,8 +69,8 @@ class H3Sequence {
                         bool by_modality) const;
 
   std::int64_t total_ = 0;
-  int parts_ = 1;
-  RowRange rows_;
+  RowSplit split_;
+  int part_ = 0;
   std::map<std::string, StreamRowsOf> streams_;
   std::map<std::string, std::vector<std::int64_t>>
       indices_;                     // packed row of every row of a stream

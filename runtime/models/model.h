@@ -23,12 +23,13 @@ class WeightSource;
 
 // What this rank holds, for --verify to compare with the plan.
 struct LocalShape {
-  std::int64_t rows = 0;  // of the packed sequence, [first_row, first_row + rows)
+  std::int64_t rows = 0;       // held, padding included, from first_row on
+  std::int64_t real_rows = 0;  // of them in the packed sequence
   std::int64_t first_row = 0;
-  std::int64_t total_rows = 0;
-  int tp_heads = 0;         // heads whose weights are here: H / tp
-  int attention_heads = 0;  // heads whose attention is computed here, padding included
-  int real_heads = 0;       // the same without padding
+  std::int64_t total_rows = 0;  // real rows of all ranks of the sequence
+  int tp_heads = 0;             // heads whose weights are here: H / tp
+  int attention_heads = 0;      // heads whose attention is computed here, with padding
+  int real_heads = 0;           // the same without padding
 };
 
 class Model {
