@@ -22,6 +22,10 @@ struct AxisPath {
   // multiplies the bandwidth part of the collective's curve.
   double contention = 1;
   int n_reference = 0;     // group size of the curve that was taken; 0: none known
+  Collective op_reference = Collective::kAllReduce;  // collective of that curve (all-gather for a missing all-to-all)
+  // Wire bytes of one rank a second through the busiest resource, contention included; the estimate where no
+  // curve is known. 0: nothing limits.
+  BytesPerSecond bandwidth;
   Seconds latency;         // added once a collective (or a hop) for levels the curve did not cross
   bool crosses_network = false;
 };
@@ -39,6 +43,12 @@ class Fabric {
 
   // Contention and latency of one axis' collectives.
   AxisPath path(Collective op, const std::vector<std::vector<int>>& groups) const;
+
+  // The same for the groups of a set of digits, by closed forms where the fabric is regular.
+  AxisPath path(Collective op, const DigitSpace& space, DigitSet set) const;
+
+  // No partition is ever refused, so the groups need not be built to ask.
+  bool accepts_any_group() const;
 
   // ring_ok of facts: every chip holds equally many members with equal core offsets, and the chips close a
   // Hamiltonian cycle in the torus (one chip: yes; two: adjacent). Always true off a torus.

@@ -80,6 +80,7 @@ struct Topology {
   PeerAccess peer_access = PeerAccess::kNotApplicable;
   // World sizes the machine's runtime accepts besides what the fabric says; empty: any.
   std::vector<int> world_sizes;
+  std::optional<Level> network;   // how copies of the machine are joined (kNetwork, size unset); none: not known
   std::string notes;
   std::map<std::string, std::string> sources;  // number -> where it was read
 
