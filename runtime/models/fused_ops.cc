@@ -2,12 +2,8 @@
 
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/rsqrt.h>
-#include <ATen/ops/silu.h>
 
 #include <cmath>
 #include <cstring>
@@ -157,22 +153,6 @@ void check_rows(const at::Tensor& x) {
            "rows must be [batch, rows, width] and contiguous, given ", x.sizes());
 }
 
-// Rows of `table` at the runs' table rows, one a row of x: for devices whose kernels
-// gather well.
-at::Tensor spread(const at::Tensor& table, const std::vector<Run>& runs) {
-  std::vector<at::Tensor> pieces;
-  for (const Run& r : runs) {
-    pieces.push_back(
-        table.narrow(0, r.table_row, 1).expand({r.end - r.begin, table.size(1)}));
-  }
-  return at::cat(pieces, 0);
-}
-
-at::Tensor norm_fp32(const at::Tensor& x, double eps) {
-  const at::Tensor wide = x.to(at::kFloat);
-  return wide * at::rsqrt(wide.square().mean(-1, true) + eps);
-}
-
 std::vector<Run> one_run(const at::Tensor& x) { return {{0, x.size(1), 0}}; }
 
 }  // namespace
@@ -185,11 +165,8 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
 at::Tensor rms_norm_modulated(const at::Tensor& x, const std::vector<Run>& runs,
                               const at::Tensor& scale, const at::Tensor& shift,
                               double eps) {
+  if (!x.is_cpu()) return plain_ops::rms_norm_modulated(x, runs, scale, shift, eps);
   check_rows(x);
-  if (!x.is_cpu()) {
-    const at::Tensor scaled = norm_fp32(x, eps) * spread(scale, runs);
-    return (shift.defined() ? scaled + spread(shift, runs) : scaled).to(x.scalar_type());
-  }
   at::Tensor out = at::empty_like(x);
   const std::int64_t n = x.size(2);
   const float* scales = scale.const_data_ptr<float>();
@@ -216,11 +193,8 @@ at::Tensor rms_norm_modulated(const at::Tensor& x, const std::vector<Run>& runs,
 
 void add_gated(at::Tensor& x, const at::Tensor& y, const std::vector<Run>& runs,
                const at::Tensor& gate) {
+  if (!x.is_cpu()) return plain_ops::add_gated(x, y, runs, gate);
   check_rows(x);
-  if (!x.is_cpu()) {
-    x.copy_(x.to(at::kFloat) + spread(gate, runs) * y.to(at::kFloat));
-    return;
-  }
   check_rows(y);
   const std::int64_t n = x.size(2);
   const float* gates = gate.const_data_ptr<float>();
@@ -277,16 +251,7 @@ void norm_rope(at::Tensor heads, const at::Tensor& weight, double eps,
   const std::int64_t half = cos.defined() ? cos.size(1) : 0;
   HP_CHECK(2 * half <= d && (half == 0 || cos.size(0) == rows), "rotary table ", half,
            " of head_dim ", d);
-  if (!heads.is_cpu()) {
-    at::Tensor x = norm_fp32(heads, eps) * weight.to(at::kFloat);
-    if (half > 0) {
-      const at::Tensor a = x.narrow(3, 0, half), b = x.narrow(3, half, half);
-      const at::Tensor c = cos.unsqueeze(1), s = sin.unsqueeze(1);
-      x = at::cat({a * c - b * s, b * c + a * s, x.narrow(3, 2 * half, d - 2 * half)}, 3);
-    }
-    heads.copy_(x);
-    return;
-  }
+  if (!heads.is_cpu()) return plain_ops::norm_rope(heads, weight, eps, cos, sin);
   const at::Tensor scale = weight.to(at::kFloat).contiguous();
   const float* scales = scale.const_data_ptr<float>();
   const float* cosines = half > 0 ? cos.const_data_ptr<float>() : nullptr;
@@ -314,9 +279,8 @@ void norm_rope(at::Tensor heads, const at::Tensor& weight, double eps,
 }
 
 at::Tensor swiglu(const at::Tensor& up_gate) {
+  if (!up_gate.is_cpu()) return plain_ops::swiglu(up_gate);
   const std::int64_t f = up_gate.size(-1) / 2;
-  if (!up_gate.is_cpu())
-    return up_gate.narrow(-1, 0, f) * at::silu(up_gate.narrow(-1, f, f));
   HP_CHECK(up_gate.is_contiguous(), "swiglu needs contiguous rows");
   std::vector<std::int64_t> shape = up_gate.sizes().vec();
   shape.back() = f;

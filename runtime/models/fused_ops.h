@@ -45,4 +45,17 @@ void norm_rope(at::Tensor heads, const at::Tensor& weight, double eps,
 // gate_up [.., 2F] -> up * silu(gate) [.., F]; the first half is `up`.
 at::Tensor swiglu(const at::Tensor& up_gate);
 
+// The same formulas as ATen operations, for any device: what tensors that are not on the
+// CPU go through.
+namespace plain_ops {
+at::Tensor rms_norm_modulated(const at::Tensor& x, const std::vector<Run>& runs,
+                              const at::Tensor& scale, const at::Tensor& shift,
+                              double eps);
+void add_gated(at::Tensor& x, const at::Tensor& y, const std::vector<Run>& runs,
+               const at::Tensor& gate);
+void norm_rope(at::Tensor heads, const at::Tensor& weight, double eps,
+               const at::Tensor& cos, const at::Tensor& sin);
+at::Tensor swiglu(const at::Tensor& up_gate);
+}  // namespace plain_ops
+
 }  // namespace hpplan::runtime

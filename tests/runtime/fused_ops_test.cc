@@ -40,9 +40,11 @@ TEST_P(FusedOps, NormModulatedByRuns) {
                      shift = at::randn({3, width});
     const at::Tensor want = rms(x, 1e-5) * scale.index_select(0, table_row_) +
                             shift.index_select(0, table_row_);
-    EXPECT_LE(difference(rms_norm_modulated(x, runs_, scale, shift, 1e-5), want),
-              GetParam().tolerance)
-        << width;
+    for (const auto& norm : {rms_norm_modulated, plain_ops::rms_norm_modulated}) {
+      EXPECT_LE(difference(norm(x, runs_, scale, shift, 1e-5), want),
+                GetParam().tolerance)
+          << width;
+    }
     const at::Tensor weight = at::randn({width});
     EXPECT_LE(difference(rms_norm(x, weight, 1e-3), rms(x, 1e-3) * weight),
               GetParam().tolerance)
@@ -57,7 +59,9 @@ TEST_P(FusedOps, GatedSumAndItsNorm) {
     const at::Tensor scale = at::randn({3, width}), shift = at::randn({3, width});
     const at::Tensor sum =
         x.to(at::kDouble) + gate.index_select(0, table_row_) * y.to(at::kDouble);
-    at::Tensor a = x.clone(), b = x.clone();
+    at::Tensor a = x.clone(), b = x.clone(), c = x.clone();
+    plain_ops::add_gated(c, y, runs_, gate);
+    EXPECT_LE(difference(c, sum), GetParam().tolerance);
     add_gated(a, y, runs_, gate);
     EXPECT_LE(difference(a, sum), GetParam().tolerance);
     const at::Tensor normed = add_gated_norm(b, y, runs_, gate, scale, shift, 1e-5);
@@ -70,35 +74,41 @@ TEST_P(FusedOps, GatedSumAndItsNorm) {
 
 TEST_P(FusedOps, HeadNormAndPartialRotation) {
   const int heads = 3, d = 21, half = 7;  // 14 of 21 channels turn
-  const at::Tensor fused = rows({2, 7, 3, heads, d}), weight = at::randn({d}),
+  const at::Tensor original = rows({2, 7, 3, heads, d}), weight = at::randn({d}),
                    angle = at::randn({7, half});
-  const at::Tensor original = fused.clone();
-  norm_rope(fused.select(2, 1), weight, 1e-5, angle.cos(), angle.sin());
   const at::Tensor x = rms(original.select(2, 1), 1e-5) * weight;
   const at::Tensor c = angle.to(at::kDouble).cos().unsqueeze(1),
                    s = angle.to(at::kDouble).sin().unsqueeze(1);
   const at::Tensor a = x.narrow(3, 0, half), b = x.narrow(3, half, half);
   const at::Tensor want =
       at::cat({a * c - b * s, b * c + a * s, x.narrow(3, 2 * half, d - 2 * half)}, 3);
-  EXPECT_LE(difference(fused.select(2, 1), want), GetParam().tolerance);
-  EXPECT_TRUE(
-      at::equal(fused.select(2, 0), original.select(2, 0)));  // neighbours untouched
-  EXPECT_TRUE(at::equal(fused.select(2, 2), original.select(2, 2)));
+  for (const auto& apply : {norm_rope, plain_ops::norm_rope}) {
+    const at::Tensor fused = original.clone();
+    apply(fused.select(2, 1), weight, 1e-5, angle.cos(), angle.sin());
+    EXPECT_LE(difference(fused.select(2, 1), want), GetParam().tolerance);
+    // Neighbours are untouched.
+    EXPECT_TRUE(at::equal(fused.select(2, 0), original.select(2, 0)));
+    EXPECT_TRUE(at::equal(fused.select(2, 2), original.select(2, 2)));
+    apply(fused.select(2, 0), weight, 1e-5, {}, {});
+    EXPECT_LE(difference(fused.select(2, 0), rms(original.select(2, 0), 1e-5) * weight),
+              GetParam().tolerance);
+  }
 }
 
 TEST_P(FusedOps, SwigluOverTheWholeRange) {
   at::Tensor up_gate = rows({2, 7, 2 * 33});
   up_gate.narrow(2, 33, 33).mul_(40);  // gates from far below to far above
   const at::Tensor wide = up_gate.to(at::kDouble);
-  EXPECT_LE(difference(swiglu(up_gate),
-                       wide.narrow(2, 0, 33) * at::silu(wide.narrow(2, 33, 33))),
-            GetParam().tolerance);
+  const at::Tensor want = wide.narrow(2, 0, 33) * at::silu(wide.narrow(2, 33, 33));
   const at::Tensor odd = at::tensor({1.0, 1.0, 1.0, 200.0, -200.0, 0.0})
                              .reshape({1, 1, 6})
                              .to(GetParam().type);
-  EXPECT_TRUE(at::allclose(swiglu(odd).to(at::kFloat),
-                           at::tensor({200.0F, 0.0F, 0.0F}).reshape({1, 1, 3}), 0,
-                           1e-30));
+  for (const auto& apply : {swiglu, plain_ops::swiglu}) {
+    EXPECT_LE(difference(apply(up_gate), want), GetParam().tolerance);
+    EXPECT_TRUE(at::allclose(apply(odd).to(at::kFloat),
+                             at::tensor({200.0F, 0.0F, 0.0F}).reshape({1, 1, 3}), 0,
+                             1e-30));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, FusedOps,
