@@ -185,7 +185,7 @@ void each_placement(const Topology& topology, const Degrees& degrees,
     if (done) return;
     if (taken.size() == topology.levels.size()) {
       if (rest != 1) return;
-      const DigitSpace space(topology, taken);
+      const DigitSpace space(topology, Slice{taken});
       const auto& digits = space.digits();
       Placement placement;
       Degrees left = degrees;

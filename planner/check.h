@@ -3,31 +3,15 @@
 // mesh of a plan. Wrong input throws InputError; an illegal layout is findings.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "planner/problem.h"
 #include "planner/spec/plan.h"
+#include "planner/spec/ranks_yaml.h"
 
 namespace hpplan {
-
-// What a --ranks FILE says, before it is a mesh. YAML or JSON, in one of two forms:
-//   a nested list of ranks over replica, cfg, ring, ulysses, tp, in this order; axes of
-//   degree 1 may be left out.
-//     tp 2 x ulysses 2:  [[0, 1], [2, 3]]          (inner lists are tp groups)
-//   or the groups of every axis above degree 1, each ordered by coordinate:
-//     {tp: [[0, 1], [2, 3]], ulysses: [[0, 2], [1, 3]]}
-// Rank r runs on device r.
-struct RankFile {
-  std::string file;
-  std::vector<int> shape;  // of the nested list; empty: groups are given
-  std::vector<int> ranks;  // row-major over shape
-  std::map<Axis, std::vector<std::vector<int>>> groups;
-};
-RankFile parse_ranks(const std::string& text, const std::string& file);
-RankFile read_ranks(const std::string& path);
 
 // "tp,ulysses,ring": axes, fastest-varying first.
 std::vector<Axis> parse_order(const std::string& text);
