@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <set>
 
 #include "planner/memory.h"
 #include "planner/placement.h"
@@ -12,8 +11,6 @@
 namespace hpplan {
 namespace {
 
-using Groups = std::vector<std::vector<int>>;
-
 std::string order_text(const std::vector<Axis>& fastest_first, const Degrees& degrees) {
   std::string text;
   for (const Axis axis : fastest_first)
@@ -22,204 +19,90 @@ std::string order_text(const std::vector<Axis>& fastest_first, const Degrees& de
   return text.empty() ? "one rank" : "order " + text + " (fastest first)";
 }
 
-// Axes above degree 1, outermost first.
-std::vector<Axis> axes_in_use(const Degrees& degrees) {
-  std::vector<Axis> axes;
-  for (const Axis axis : kAxes)
-    if (degrees[axis] > 1) axes.push_back(axis);
-  return axes;
-}
-
-// Are these every rank of 0..n-1 once? What is wrong goes to findings.
-bool partitions(std::vector<Finding>& findings, const std::string& what,
-                const Groups& groups, int n) {
-  std::vector<int> seen(static_cast<std::size_t>(n), 0);
-  std::string wrong;
-  const auto say = [&](const std::string& text) {
-    wrong += (wrong.empty() ? "" : ", ") + text;
-  };
-  for (const auto& group : groups)
-    for (const int rank : group) {
-      if (rank < 0 || rank >= n)
-        say(concat("rank ", rank, " is not in 0..", n - 1));
-      else if (++seen[static_cast<std::size_t>(rank)] == 2)
-        say(concat("rank ", rank, " is listed twice"));
-    }
-  std::vector<int> missing;
-  for (int r = 0; r < n; ++r)
-    if (seen[static_cast<std::size_t>(r)] == 0) missing.push_back(r);
-  if (!missing.empty()) {
-    const std::size_t count = missing.size();
-    missing.resize(std::min<std::size_t>(count, 8));
-    say(concat(count == 1 ? "rank " : "ranks ", rules::list(missing),
-               count > 8 ? ", ..." : "", count == 1 ? " is missing" : " are missing"));
-  }
-  if (wrong.empty()) return true;
-  findings.push_back(rules::error("mesh-partition",
-                                  concat(what, " do not partition the ranks: ", wrong),
-                                  concat("list every rank of 0..", n - 1, " once")));
-  return false;
-}
-
-std::vector<int> identity(int n) {
-  std::vector<int> ids(static_cast<std::size_t>(n));
-  for (int i = 0; i < n; ++i) ids[static_cast<std::size_t>(i)] = i;
-  return ids;
-}
-
-std::optional<Mesh> mesh_of_grid(std::vector<Finding>& findings, const RankFile& file,
-                                 const Degrees& degrees) {
-  std::vector<int> wanted, given;
-  for (const Axis axis : axes_in_use(degrees)) wanted.push_back(degrees[axis]);
-  for (const int size : file.shape)
-    if (size != 1) given.push_back(size);
-  if (wanted != given)
-    throw InputError({file.file}, "",
-                     concat("a list nested ", wanted.empty() ? "1" : rules::list(wanted),
-                            " was expected for ", degrees.str(),
-                            " (replica, cfg, ring, ulysses, "
-                            "tp), a list nested ",
-                            given.empty() ? "1" : rules::list(given), " was given"));
-  const int n = static_cast<int>(file.ranks.size());
-  if (!partitions(findings, file.file, {file.ranks}, n)) return std::nullopt;
-  return Mesh(degrees, {kAxes.begin(), kAxes.end()}, file.ranks, identity(n));
-}
-
-// Two groups of different axes may share one rank: more would mix what one axis cut with
-// what the other did.
-bool overlap(std::vector<Finding>& findings, const std::map<Axis, Groups>& groups,
-             const std::vector<Axis>& axes) {
-  for (std::size_t a = 0; a < axes.size(); ++a)
-    for (std::size_t b = a + 1; b < axes.size(); ++b)
-      for (const auto& one : groups.at(axes[a])) {
-        const std::set<int> members(one.begin(), one.end());
-        for (const auto& other : groups.at(axes[b])) {
-          const auto shared = std::count_if(other.begin(), other.end(),
-                                            [&](int r) { return members.count(r) > 0; });
-          if (shared < 2) continue;
-          findings.push_back(rules::error(
-              "mesh-overlap",
-              concat("the ", to_string(axes[a]), " group ", rules::groups_text({one}),
-                     " and the ", to_string(axes[b]), " group ",
-                     rules::groups_text({other}), " share ", shared,
-                     " ranks; groups of two axes may share one"),
-              concat("stride the ", to_string(axes[b]), " groups by the ",
-                     to_string(axes[a]), " degree")));
-          return true;
-        }
-      }
-  return false;
-}
-
-std::optional<Mesh> mesh_of_groups(std::vector<Finding>& findings, const RankFile& file,
-                                   const Degrees& degrees) {
-  const std::vector<Axis> axes = axes_in_use(degrees);
-  const int n = static_cast<int>(degrees.product());
-  for (const auto& [axis, groups] : file.groups)
-    for (const auto& group : groups)
-      if (static_cast<int>(group.size()) != degrees[axis])
-        throw InputError({file.file}, std::string(to_string(axis)),
-                         concat("groups of ", degrees[axis], " ranks were expected, ",
-                                rules::groups_text({group}), " was given"));
-  bool sound = true;
-  for (const Axis axis : axes) {
-    const auto groups = file.groups.find(axis);
-    if (groups == file.groups.end())
-      throw InputError({file.file}, std::string(to_string(axis)),
-                       concat("its groups were expected (degree ", degrees[axis],
-                              "), none were given"));
-    sound &= partitions(findings, concat("the ", to_string(axis), " groups"),
-                        groups->second, n);
-  }
-  if (!sound || overlap(findings, file.groups, axes)) return std::nullopt;
-
-  // A rank's coordinate on an axis is its place in its group.
-  std::vector<int> ranks(static_cast<std::size_t>(n), -1),
-      place(static_cast<std::size_t>(n), 0);
-  for (const Axis axis : axes)
-    for (const auto& group : file.groups.at(axis))
-      for (std::size_t i = 0; i < group.size(); ++i) {
-        int& at = place[static_cast<std::size_t>(group[i])];
-        at = at * degrees[axis] + static_cast<int>(i);
-      }
-  for (int r = 0; r < n; ++r) {
-    int& taken = ranks[static_cast<std::size_t>(place[static_cast<std::size_t>(r)])];
-    if (taken >= 0) {
-      findings.push_back(
-          rules::error("mesh-partition",
-                       concat("ranks ", taken, " and ", r,
-                              " stand at the same place of their groups on every axis"),
-                       "order the members of all groups of an axis the same way"));
-      return std::nullopt;
-    }
-    taken = r;
-  }
-  const Mesh mesh(degrees, {kAxes.begin(), kAxes.end()}, ranks, identity(n));
-  for (const Axis axis : axes) {
-    Groups built = mesh.groups(axis), given = file.groups.at(axis);
-    std::sort(built.begin(), built.end());
-    std::sort(given.begin(), given.end());
-    if (built == given) continue;
-    findings.push_back(rules::error(
-        "mesh-partition",
-        concat("the groups make no grid: by their places the ", to_string(axis),
-               " groups would be ", rules::groups_text(built), ", given are ",
-               rules::groups_text(given)),
-        "order the members of all groups of an axis the same way"));
-    return std::nullopt;
-  }
-  return mesh;
-}
-
-// Visits meshes until visit returns true: the engine's default order, every other order,
-// every placement of every slice with that many devices. Stops after kMost meshes: a "no"
-// then means "not found".
+// A "no" after so many meshes means "not found".
 constexpr int kMost = 20000;
 
-void each_placement(const Topology& topology, const Degrees& degrees,
-                    const std::function<bool(const Mesh&, const std::string&)>& visit) {
-  int visited = 0;
-  bool done = false;
+// Every slice of the machine with that many devices: whole levels before parts of them,
+// irregular runs of the outer levels last.
+std::vector<Slice> slices_of(const Topology& topology, std::int64_t devices) {
+  std::vector<Slice> slices;
   std::vector<int> taken;
-  const std::function<void(std::int64_t)> slices = [&](std::int64_t rest) {
-    if (done) return;
-    if (taken.size() == topology.levels.size()) {
-      if (rest != 1) return;
-      const DigitSpace space(topology, Slice{taken});
-      const auto& digits = space.digits();
-      Placement placement;
-      Degrees left = degrees;
-      const std::function<void(std::size_t)> assign = [&](std::size_t i) {
-        if (done) return;
-        if (i == digits.size()) {
-          if (left.product() != 1) return;
-          done = ++visited > kMost ||
-                 visit(mesh_of(topology, space, placement),
-                       "placement " + to_string(topology, space, placement));
+  const std::size_t levels = topology.levels.size();
+  const std::function<void(std::int64_t, int, int)> fill =
+      [&](std::int64_t rest, int flat_levels, int flat_count) {
+        if (taken.size() == levels) {
+          if (rest == 1) slices.push_back({taken, flat_levels, flat_count});
           return;
         }
-        for (const Axis axis : kAxes) {
-          if (left[axis] % digits[i].radix != 0 || left[axis] == 1) continue;
-          left[axis] /= digits[i].radix;
-          placement[axis] |= DigitSet{1} << i;
-          assign(i + 1);
-          placement[axis] &= ~(DigitSet{1} << i);
-          left[axis] *= digits[i].radix;
+        for (int n = topology.levels[taken.size()].size; n >= 1; --n) {
+          if (rest % n != 0) continue;
+          taken.push_back(n);
+          fill(rest / n, flat_levels, flat_count);
+          taken.pop_back();
         }
       };
-      assign(0);
-      return;
+  fill(devices, 0, 0);
+  for (std::size_t flat = 2; flat < levels; ++flat) {
+    int members = 1;
+    taken.clear();
+    for (std::size_t l = 0; l < flat; ++l) {
+      members *= topology.levels[l].size;
+      taken.push_back(1);
     }
-    const int size = topology.levels[taken.size()].size;
-    // Whole levels first: the machine as it is before slices of it.
-    for (int n = size; n >= 1; --n) {
-      if (rest % n != 0) continue;
-      taken.push_back(n);
-      slices(rest / n);
-      taken.pop_back();
-    }
-  };
-  slices(degrees.product());
+    for (int n = std::min<int>(members, 1 << 12); n > 1; --n)
+      if (devices % n == 0) fill(devices / n, static_cast<int>(flat), n);
+  }
+  return slices;
+}
+
+// The order in which a ring of this placement walks over links; empty: digit order.
+std::vector<int> ring_turn(const Fabric& fabric, const DigitSpace& space,
+                           const Placement& placement) {
+  if (fabric.accepts_any_group() || space.degree(placement[Axis::kRing]) < 3) return {};
+  const std::vector<int> group = space.groups(placement[Axis::kRing]).front();
+  const auto walk = fabric.ring_order(group);
+  if (!walk) return {};
+  std::vector<int> turn;
+  for (const int device : *walk)
+    turn.push_back(
+        static_cast<int>(std::find(group.begin(), group.end(), device) - group.begin()));
+  return turn;
+}
+
+// Visits the meshes of all placements until visit returns true.
+void each_placement(const Problem& problem, const Degrees& degrees, RingMethod method,
+                    const std::function<bool(const Mesh&, const std::string&)>& visit) {
+  const Topology& topology = problem.topology;
+  int visited = 0;
+  bool done = false;
+  for (const Slice& slice : slices_of(topology, degrees.product())) {
+    const DigitSpace space(topology, slice);
+    const auto& digits = space.digits();
+    Placement placement;
+    Degrees left = degrees;
+    const std::function<void(std::size_t)> assign = [&](std::size_t i) {
+      if (done) return;
+      if (i == digits.size()) {
+        std::vector<int> turn;
+        if (method == RingMethod::kP2p)
+          turn = ring_turn(*problem.fabric, space, placement);
+        done = ++visited > kMost ||
+               visit(mesh_of(topology, space, placement, turn),
+                     "placement " + to_string(topology, space, placement));
+        return;
+      }
+      for (const Axis axis : kAxes) {
+        if (left[axis] == 1 || left[axis] % digits[i].radix != 0) continue;
+        left[axis] /= digits[i].radix;
+        placement[axis] |= DigitSet{1} << i;
+        assign(i + 1);
+        placement[axis] &= ~(DigitSet{1} << i);
+        left[axis] *= digits[i].radix;
+      }
+    };
+    assign(0);
+    if (done) return;
+  }
 }
 
 void find_mesh(const Problem& problem, const CheckRequest& request, CheckResult& result) {
@@ -249,10 +132,11 @@ void find_mesh(const Problem& problem, const CheckRequest& request, CheckResult&
     } while (!found && std::next_permutation(axes.begin(), axes.end()));
   }
   if (!found)
-    each_placement(problem.topology, d, [&](const Mesh& mesh, const std::string& from) {
-      found = visit(mesh, from);
-      return found;
-    });
+    each_placement(problem, d, request.ring_method,
+                   [&](const Mesh& mesh, const std::string& from) {
+                     found = visit(mesh, from);
+                     return found;
+                   });
   result.mesh = std::move(first);
   result.mesh_from = first_from;
   if (!found && !first_findings.empty())
@@ -303,9 +187,7 @@ CheckResult check_layout(const Problem& problem, const CheckRequest& request) {
         concat("start ", product, ", or degrees whose product is ", *request.devices)));
   if (request.ranks) {
     result.mesh_from = request.ranks->file;
-    result.mesh = request.ranks->shape.empty()
-                      ? mesh_of_groups(result.findings, *request.ranks, d)
-                      : mesh_of_grid(result.findings, *request.ranks, d);
+    result.mesh = mesh_of_ranks(*request.ranks, d, result.findings);
   } else if (request.mesh) {
     result.mesh = request.mesh;
     result.mesh_from = "plan";

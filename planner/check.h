@@ -16,6 +16,14 @@ namespace hpplan {
 // "tp,ulysses,ring": axes, fastest-varying first.
 std::vector<Axis> parse_order(const std::string& text);
 
+// Axes above degree 1, outermost first.
+std::vector<Axis> axes_in_use(const Degrees& degrees);
+
+// The mesh of a rank file; nullopt when its ranks are no partition or no grid, which
+// findings then say. Throws InputError when it is not written for these degrees.
+std::optional<Mesh> mesh_of_ranks(const RankFile& file, const Degrees& degrees,
+                                  std::vector<Finding>& findings);
+
 struct CheckRequest {
   Degrees degrees;
   RingMethod ring_method = RingMethod::kP2p;
