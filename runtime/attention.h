@@ -12,6 +12,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include "planner/spec/mesh.h"
 #include "runtime/attention_kernels.h"
@@ -60,9 +61,15 @@ class Attention {
   std::map<std::string, std::int64_t> collectives() const;
 
  private:
+  Output run(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+             const RowSplit& rows, const JointRows& joint) const;
+  Kernel kernel_for(const at::Tensor& q, bool need_lse) const;
+
   Group ulysses_, ring_;
   AttentionOptions options_;
   HeadSplit heads_;
+  using Kind = std::tuple<at::ScalarType, at::DeviceType, std::int64_t, bool>;
+  mutable std::map<Kind, Kernel> chosen_;
 };
 
 }  // namespace hpplan::runtime

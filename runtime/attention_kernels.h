@@ -22,9 +22,6 @@ enum class Kernel : std::uint8_t {
 };
 std::string_view to_string(Kernel kernel);
 
-// The fastest kernel for these tensors. need_lse: for one block of several.
-Kernel choose_kernel(const at::Tensor& q, bool need_lse);
-
 // Attention of some queries over some keys: normalized within the block.
 struct Partial {
   at::Tensor out;  // [B, rows of q, h, d], q's dtype
@@ -35,5 +32,13 @@ struct Partial {
 // row i sees keys 0..i (needs M == N). Heads of k and v are repeated for the kernel only.
 Partial attend(Kernel kernel, const at::Tensor& q, const at::Tensor& k,
                const at::Tensor& v, double scale, bool causal = false);
+
+// Relative L2 error of two merged blocks against whole attention in float64.
+double conformance_error(Kernel kernel, at::Device device, at::ScalarType dtype,
+                         std::int64_t head_dim);
+
+// The fastest kernel for tensors like q. need_lse: its blocks will be merged; only
+// kernels that conform are then chosen (tried here, on small tensors).
+Kernel choose_kernel(const at::Tensor& q, bool need_lse);
 
 }  // namespace hpplan::runtime

@@ -93,9 +93,12 @@ class Group {
   at::Tensor all_to_all(const at::Tensor& x) const;
 
   // Sends x to the member after this one and receives that of the member before, as one
-  // grouped call. rows: leading size of what arrives (-1: the same as x's).
-  at::Tensor shift(const at::Tensor& x, std::int64_t rows = -1) const;
-  Pending shift_async(const at::Tensor& x, std::int64_t rows = -1) const;
+  // grouped call. sizes[i]: leading size of what member i sends (0: nothing); empty: all
+  // send what this one does.
+  at::Tensor shift(const at::Tensor& x,
+                   const std::vector<std::int64_t>& sizes = {}) const;
+  Pending shift_async(const at::Tensor& x,
+                      const std::vector<std::int64_t>& sizes = {}) const;
 
   at::Tensor broadcast(const at::Tensor& x, int root) const;
   void barrier() const;
@@ -106,6 +109,9 @@ class Group {
   class Impl;
 
  private:
+  template <class Issue, class Finish>
+  Pending start(Collective kind, std::uint64_t bytes, Issue issue, Finish finish) const;
+
   explicit Group(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
   std::shared_ptr<Impl> impl_;  // null for a group of one that was never opened
 };

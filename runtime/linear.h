@@ -61,7 +61,7 @@ class RowLinear {
 // by the whole width. x [..., W/T], weight [W/T] or undefined.
 at::Tensor sharded_rms_norm(const Group& tp, const at::Tensor& x,
                             const at::Tensor& weight, double eps);
-// Layer norm likewise; mean and variance go in one sum.
+// Layer norm likewise; mean and variance go in one gather.
 at::Tensor sharded_layer_norm(const Group& tp, const at::Tensor& x,
                               const at::Tensor& weight, const at::Tensor& bias,
                               double eps);

@@ -20,7 +20,7 @@ class LseMerge {
 
  private:
   at::Tensor out_, lse_;
-  bool shared_ = false;  // out_ is still the first block's own tensor
+  bool first_only_ = false;  // out_ is still the first block itself
 };
 
 // [B, h, M], also when the kernel returns it with a trailing axis of one; HP_CHECK on

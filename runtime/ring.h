@@ -21,7 +21,6 @@ struct RingOptions {
   RingMethod method = RingMethod::kP2p;
   Kernel kernel = Kernel::kMath;
   double scale = 1;
-  bool causal = false;
 };
 
 // K and V that every rank of the group holds; they enter the softmax once.
@@ -29,11 +28,20 @@ struct SharedKeys {
   at::Tensor k, v;  // [B, T, h_kv, d]; undefined: none
 };
 
-// q [B, M, h, d]; k and v [B, N, h_kv, d], this rank's block. blocks.rows[i], .valid[i]:
-// rows of member i's block. -> [B, M, h, d] in q's dtype. causal: only the first
-// `causal_rows` of q are the block's own rows, those behind it see every key.
-at::Tensor ring_attention(const Group& group, const at::Tensor& q, const at::Tensor& k,
-                          const at::Tensor& v, const RowSplit& blocks,
-                          const SharedKeys& shared, const RingOptions& options);
+// Queries that ask all blocks. causal: they are the rows of this rank's own block, and
+// see their own and earlier rows of the blocks (of shared keys, all).
+struct RingQueries {
+  at::Tensor q;  // [B, M, h, d]
+  bool causal = false;
+};
+
+// k and v [B, N, h_kv, d], this rank's block. blocks.rows[i], .valid[i]: rows of member
+// i's block. -> for each of the queries [B, M, h, d] in its dtype. Throws InputError for
+// causal queries of padded blocks.
+std::vector<at::Tensor> ring_attention(const Group& group,
+                                       const std::vector<RingQueries>& queries,
+                                       const at::Tensor& k, const at::Tensor& v,
+                                       const RowSplit& blocks, const SharedKeys& shared,
+                                       const RingOptions& options);
 
 }  // namespace hpplan::runtime

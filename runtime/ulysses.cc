@@ -1,0 +1,137 @@
+#include "runtime/ulysses.h"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+
+#include <numeric>
+
+#include "planner/spec/error.h"
+
+namespace hpplan::runtime {
+namespace {
+
+// Heads [range) of x [B, n, heads, d] into `to`; those past the last head are zeros.
+void copy_heads(const at::Tensor& x, const Range& range, at::Tensor to) {
+  const std::int64_t real =
+      std::max<std::int64_t>(0, std::min(range.end, x.size(2)) - range.begin);
+  if (real > 0) to.narrow(2, 0, real).copy_(x.narrow(2, range.begin, real));
+  if (real < range.size()) to.narrow(2, real, range.size() - real).zero_();
+}
+
+HeadsOfAllRows parts_of(const at::Tensor& slots, std::int64_t q, std::int64_t kv) {
+  return {slots.narrow(2, 0, q), slots.narrow(2, q, kv), slots.narrow(2, q + kv, kv)};
+}
+
+// Sections one behind the other in `flat`, section i of shape [B, rows[i], heads[i], d],
+// joined along `dim`; a view where they lie as the result would.
+at::Tensor join(const at::Tensor& flat, std::int64_t batch,
+                const std::vector<std::int64_t>& rows,
+                const std::vector<std::int64_t>& heads, std::int64_t head_dim,
+                std::int64_t dim) {
+  if (dim == 1 && batch == 1)
+    return flat.view({1, std::accumulate(rows.begin(), rows.end(), std::int64_t{0}),
+                      heads[0], head_dim});
+  std::vector<at::Tensor> sections;
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::int64_t count = batch * rows[i] * heads[i] * head_dim;
+    sections.push_back(
+        flat.narrow(0, begin, count).view({batch, rows[i], heads[i], head_dim}));
+    begin += count;
+  }
+  return at::cat(sections, dim);
+}
+
+}  // namespace
+
+HeadsOfAllRows Ulysses::to_heads(const at::Tensor& q, const at::Tensor& k,
+                                 const at::Tensor& v,
+                                 const std::vector<std::int64_t>& rows) const {
+  if (group_.size() == 1) return {q, k, v};
+  const auto members = static_cast<std::size_t>(group_.size());
+  const auto me = static_cast<std::size_t>(group_.rank());
+  HP_CHECK(heads_.degree() == group_.size() && rows.size() == members, heads_.degree(),
+           " head parts, ", rows.size(), " row parts, ", group_.size(), " ranks");
+  HP_CHECK(
+      q.size(1) == rows[me] && q.size(2) == heads_.heads && k.size(2) == heads_.kv_heads,
+      q.sizes(), " and ", k.sizes());
+  const std::int64_t batch = q.size(0), head_dim = q.size(3);
+  // What one row of one request is to member j: its heads of q, then of k, then of v.
+  std::vector<std::int64_t> slots;
+  for (std::size_t j = 0; j < members; ++j)
+    slots.push_back(heads_.q[j].size() + 2 * heads_.kv[j].size());
+  SizeTable table(members);
+  for (std::size_t i = 0; i < members; ++i)
+    for (std::size_t j = 0; j < members; ++j)
+      table[i].push_back(batch * rows[i] * slots[j] * head_dim);
+
+  const at::Tensor packed =
+      at::empty({std::accumulate(table[me].begin(), table[me].end(), std::int64_t{0})},
+                q.options());
+  std::int64_t begin = 0;
+  for (std::size_t j = 0; j < members; ++j) {
+    const at::Tensor to =
+        packed.narrow(0, begin, table[me][j]).view({batch, rows[me], slots[j], head_dim});
+    const std::int64_t nq = heads_.q[j].size(), nkv = heads_.kv[j].size();
+    copy_heads(q, heads_.q[j], to.narrow(2, 0, nq));
+    copy_heads(k, heads_.kv[j], to.narrow(2, nq, nkv));
+    copy_heads(v, heads_.kv[j], to.narrow(2, nq + nkv, nkv));
+    begin += table[me][j];
+  }
+  const at::Tensor all = join(group_.all_to_all(packed, table), batch, rows,
+                              std::vector<std::int64_t>(members, slots[me]), head_dim, 1);
+  return parts_of(all, heads_.q[me].size(), heads_.kv[me].size());
+}
+
+at::Tensor Ulysses::to_rows(const at::Tensor& out,
+                            const std::vector<std::int64_t>& rows) const {
+  if (group_.size() == 1) return out;
+  const auto members = static_cast<std::size_t>(group_.size());
+  const auto me = static_cast<std::size_t>(group_.rank());
+  const std::int64_t batch = out.size(0), head_dim = out.size(3);
+  HP_CHECK(out.size(2) == heads_.q[me].size(), out.sizes());
+  std::vector<std::int64_t> heads;
+  for (const Range& q : heads_.q) heads.push_back(q.size());
+  SizeTable table(members);
+  for (std::size_t i = 0; i < members; ++i)
+    for (std::size_t j = 0; j < members; ++j)
+      table[i].push_back(batch * rows[j] * heads[i] * head_dim);
+
+  at::Tensor packed;
+  if (batch == 1) {
+    packed = out.contiguous().view({-1});
+  } else {
+    std::vector<at::Tensor> sections;
+    for (const at::Tensor& section : out.split_with_sizes(rows, 1))
+      sections.push_back(section.reshape({-1}));
+    packed = at::cat(sections);
+  }
+  const at::Tensor all =
+      join(group_.all_to_all(packed, table), batch,
+           std::vector<std::int64_t>(members, rows[me]), heads, head_dim, 2);
+  return heads_.padded() ? all.narrow(2, 0, heads_.heads) : all;
+}
+
+HeadsOfAllRows Ulysses::own_heads(const at::Tensor& q, const at::Tensor& k,
+                                  const at::Tensor& v) const {
+  if (group_.size() == 1) return {q, k, v};
+  const auto me = static_cast<std::size_t>(group_.rank());
+  const auto own = [](const at::Tensor& x, const Range& range) {
+    if (range.end <= x.size(2)) return x.narrow(2, range.begin, range.size());
+    at::Tensor padded =
+        at::empty({x.size(0), x.size(1), range.size(), x.size(3)}, x.options());
+    copy_heads(x, range, padded);
+    return padded;
+  };
+  return {own(q, heads_.q[me]), own(k, heads_.kv[me]), own(v, heads_.kv[me])};
+}
+
+at::Tensor Ulysses::gather_heads(const at::Tensor& out) const {
+  if (group_.size() == 1) return out;
+  std::vector<std::int64_t> heads;
+  for (const Range& q : heads_.q) heads.push_back(q.size());
+  const at::Tensor all = group_.all_gather(out, 2, heads);
+  return heads_.padded() ? all.narrow(2, 0, heads_.heads) : all;
+}
+
+}  // namespace hpplan::runtime
