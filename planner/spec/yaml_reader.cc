@@ -225,7 +225,7 @@ std::int64_t YamlNode::integer(const std::string& key, std::int64_t least, std::
     if (error == std::errc() && stop == end && value >= least && value <= most) return value;
   }
   const std::string range = most == MapReader::kMostCount ? concat("of at least ", least)
-                                                          : concat("between ", least, " and ", most);
+                                                          : concat("of at least ", least, " and at most ", most);
   throw InputError(where, key, concat("expected a whole number ", range, ", got ", kind_text()));
 }
 
