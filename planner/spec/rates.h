@@ -22,6 +22,7 @@ struct GemmRates {
 struct AttentionRates {
   double emax_d64 = 0.55, emax_d80 = 0.55, emax_d128 = 0.66;
   int tile_rows = 128;
+  int tile_rows_small = 0;             // head_dim up to 80; 0: as tile_rows
   double kv0 = 500;
   Source source = Source::kAssumed;
 };
@@ -63,6 +64,7 @@ struct FabricRates {
   BytesPerSecond uplink;   // PCIe switch to root
   BytesPerSecond cross;    // socket to socket
   BytesPerSecond network;  // NIC of one device
+  Source source_tag = Source::kAssumed;  // of the capacities and of curves without their own
   std::vector<CollectiveCurve> curves;
   std::string source;
 };
