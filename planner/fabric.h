@@ -59,11 +59,16 @@ class Fabric {
   // (then *exhausted is set).
   std::optional<std::vector<int>> ring_order(const std::vector<int>& group, bool* exhausted = nullptr) const;
 
+  // For an axis that owns `set`: the coordinate that stands at each place of a walk over links, the same for
+  // all its groups; empty: digit order is as good, or no such walk exists.
+  std::vector<int> ring_turn(const DigitSpace& space, DigitSet set) const;
+
   // Devices joined by scale-up links, as a list of domains.
   const std::vector<std::vector<int>>& domains() const;
 
+  struct Impl;  // fabric_impl.h, for fabric*.cc alone
+
  private:
-  struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 

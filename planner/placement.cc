@@ -127,19 +127,26 @@ int DigitSpace::device_index(const std::vector<int>& digit_values) const {
   return index;
 }
 
-std::vector<int> DigitSpace::positions(DigitSet set, int level) const {
-  std::vector<int> labels = {0};
+std::vector<std::vector<int>> DigitSpace::line_groups(DigitSet set, int level) const {
+  std::vector<int> members = {0}, others = {0};
   for (std::size_t i = 0; i < digits_.size(); ++i) {
-    if (!(set >> i & 1) || digits_[i].level != level) continue;
+    if (digits_[i].level != level) continue;
+    std::vector<int>& labels = set >> i & 1 ? members : others;
     std::vector<int> more;
     for (const int label : labels)
       for (int v = 0; v < digits_[i].radix; ++v)
         more.push_back(label + v * digits_[i].weight);
     labels = std::move(more);
   }
-  if (levels_[level].gray)
-    for (int& label : labels) label ^= label >> 1;
-  return labels;
+  std::vector<std::vector<int>> groups;
+  for (const int other : others) {
+    groups.emplace_back();
+    for (const int member : members) {
+      const int label = member + other;
+      groups.back().push_back(levels_[level].gray ? label ^ (label >> 1) : label);
+    }
+  }
+  return groups;
 }
 
 std::vector<std::vector<int>> DigitSpace::values(DigitSet set) const {

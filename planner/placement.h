@@ -64,8 +64,8 @@ class DigitSpace {
   // Device index (row-major over the whole topology's coordinates, before device_ids renumbering) of a
   // mixed-radix value over all digits, outermost first.
   int device_index(const std::vector<int>& digit_values) const;
-  // The positions along one space level that differ from position 0 in digits of `set` only, by coordinate.
-  std::vector<int> positions(DigitSet set, int level) const;
+  // The groups of `set` along one space level alone: positions, each group by coordinate.
+  std::vector<std::vector<int>> line_groups(DigitSet set, int level) const;
   // The groups of an axis that owns `set`: device indices, each group ordered by the axis' coordinate.
   std::vector<std::vector<int>> groups(DigitSet set) const;
   // Device indices in use, ascending.
