@@ -113,7 +113,7 @@ void find_mesh(const Problem& problem, const CheckRequest& request, CheckResult&
   int tried = 0;
   const auto visit = [&](const Mesh& mesh, const std::string& from) {
     ++tried;
-    std::vector<Finding> findings = check_mesh(problem, mesh, request.ring_method);
+    std::vector<Finding> findings = check_mesh(problem, mesh, result.ring_method);
     const bool fits = legal(findings);
     if (fits || !first) {
       first = mesh;
@@ -132,7 +132,7 @@ void find_mesh(const Problem& problem, const CheckRequest& request, CheckResult&
     } while (!found && std::next_permutation(axes.begin(), axes.end()));
   }
   if (!found)
-    each_placement(problem, d, request.ring_method,
+    each_placement(problem, d, result.ring_method,
                    [&](const Mesh& mesh, const std::string& from) {
                      found = visit(mesh, from);
                      return found;
@@ -177,7 +177,12 @@ CheckResult check_layout(const Problem& problem, const CheckRequest& request) {
       "one mesh");
   const Degrees& d = request.mesh ? request.mesh->degrees() : request.degrees;
   CheckResult result;
-  result.findings = check_degrees(problem, d, request.ring_method);
+  const bool has_p2p = problem.engine.ring_p2p || !problem.engine.ring_allgather;
+  result.ring_method =
+      request.ring_method.value_or(has_p2p ? RingMethod::kP2p : RingMethod::kAllGather);
+  result.findings = check_degrees(problem, d, result.ring_method);
+  if (rules::refuse_size(problem, d))
+    return result;  // check_degrees said so, and nothing more can be counted
   const std::int64_t product = d.product();
   if (request.devices && *request.devices != product)
     result.findings.push_back(rules::error(
@@ -185,13 +190,15 @@ CheckResult check_layout(const Problem& problem, const CheckRequest& request) {
         concat(d.str(), " makes ", product, " ranks, and ", *request.devices,
                " are started"),
         concat("start ", product, ", or degrees whose product is ", *request.devices)));
-  if (request.ranks) {
+  if (product > problem.topology.devices()) {
+    // check_degrees has said it; there is no mesh to judge.
+  } else if (request.ranks) {
     result.mesh_from = request.ranks->file;
     result.mesh = mesh_of_ranks(*request.ranks, d, result.findings);
   } else if (request.mesh) {
     result.mesh = request.mesh;
     result.mesh_from = "plan";
-  } else if (product <= problem.topology.devices()) {
+  } else {
     if (request.order) {
       result.mesh = Mesh::from_order(d, *request.order);
       result.mesh_from = order_text(*request.order, d);
@@ -205,12 +212,12 @@ CheckResult check_layout(const Problem& problem, const CheckRequest& request) {
   const bool found =
       !request.ranks && !request.mesh && !request.order && problem.engine.explicit_mesh;
   if (result.mesh && !found)
-    for (Finding& f : check_mesh(problem, *result.mesh, request.ring_method))
+    for (Finding& f : check_mesh(problem, *result.mesh, result.ring_method))
       result.findings.push_back(std::move(f));
-  result.split = split_of(problem, d, request.ring_method);
+  result.split = split_of(problem, d, result.ring_method);
   if (result.split) {
-    result.memory = estimate_memory(problem, d, request.ring_method, *result.split);
-    for (Finding& f : check_memory(problem, d, request.ring_method, *result.memory))
+    result.memory = estimate_memory(problem, d, result.ring_method, *result.split);
+    for (Finding& f : check_memory(problem, d, result.ring_method, *result.memory))
       result.findings.push_back(std::move(f));
   }
   result.legal = legal(result.findings);

@@ -26,7 +26,8 @@ std::optional<Mesh> mesh_of_ranks(const RankFile& file, const Degrees& degrees,
 
 struct CheckRequest {
   Degrees degrees;
-  RingMethod ring_method = RingMethod::kP2p;
+  std::optional<RingMethod>
+      ring_method;             // none: p2p where the engine has it, else allgather
   std::optional<int> devices;  // ranks that will be started; their product must be it
   std::optional<std::vector<Axis>> order;  // at most one of order, ranks and mesh
   std::optional<RankFile> ranks;
@@ -35,7 +36,8 @@ struct CheckRequest {
 
 struct CheckResult {
   bool legal = false;
-  std::vector<Finding> findings;  // degrees, then mesh, then memory
+  RingMethod ring_method = RingMethod::kP2p;  // the one that was judged
+  std::vector<Finding> findings;              // degrees, then mesh, then memory
   std::optional<Mesh> mesh;  // the one that was judged; none when the degrees make none
   std::string mesh_from;  // "order tp, ulysses, ring", "placement row:RR col:TT core:UU",
                           // "ranks.yaml"

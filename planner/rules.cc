@@ -268,6 +268,7 @@ std::optional<Split> split_of(const Problem& problem, const Degrees& degrees,
   using namespace rules;
   const ModelSpec& model = problem.model;
   const int tp = degrees.tp();
+  if (refuse_size(problem, degrees).has_value()) return std::nullopt;
   if (model.heads % tp != 0 || local_kv_heads(model, problem.engine, tp) == 0)
     return std::nullopt;
   for (const HeadMode& mode : problem.engine.head_modes) {
@@ -293,6 +294,7 @@ std::vector<Finding> check_degrees(const Problem& problem, const Degrees& degree
                                    RingMethod method) {
   using namespace rules;
   for (const int d : degrees.of_axis) HP_CHECK(d >= 1, degrees.str());
+  if (const auto finding = refuse_size(problem, degrees)) return {*finding};
   std::vector<Finding> findings = check_widths(problem, degrees.tp());
   const bool heads_known = legal(findings);
   for (Finding& f : check_engine(problem, degrees, method))

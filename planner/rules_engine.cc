@@ -147,9 +147,9 @@ void check_branches(std::vector<Finding>& findings, const Problem& problem,
 std::string smaller(const Degrees& d, int devices) {
   std::string text;
   int found = 0;
-  const auto divisors = [](int n) {
+  const auto divisors = [devices](int n) {
     std::vector<int> all;
-    for (int i = n; i >= 1; --i)
+    for (int i = std::min(n, devices); i >= 1; --i)
       if (n % i == 0) all.push_back(i);
     return all;
   };
@@ -217,6 +217,17 @@ void check_own_groups(std::vector<Finding>& findings, const Problem& problem,
 }
 
 }  // namespace
+
+std::optional<Finding> refuse_size(const Problem& problem, const Degrees& degrees) {
+  constexpr double kBeyond = 1 << 24;
+  double product = 1;
+  for (const int d : degrees.of_axis) product *= d;
+  if (product <= kBeyond) return std::nullopt;
+  return error("world-size",
+               concat(degrees.str(), " needs ", product, " devices; ",
+                      problem.topology.name, " has ", problem.topology.devices()),
+               concat("degrees whose product is at most ", problem.topology.devices()));
+}
 
 std::vector<Finding> check_engine(const Problem& problem, const Degrees& degrees,
                                   RingMethod method) {

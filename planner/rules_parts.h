@@ -73,6 +73,8 @@ std::vector<Finding> check_index_width(const Problem& problem, const Degrees& de
 
 // --- engine (rules_engine.cc)
 
+// Degrees beyond any machine, refused before anything is multiplied.
+std::optional<Finding> refuse_size(const Problem& problem, const Degrees& degrees);
 // Exclusions that no mode can lift: axes, ring methods, vendor, branches, world size,
 // attention kernels.
 std::vector<Finding> check_engine(const Problem& problem, const Degrees& degrees,

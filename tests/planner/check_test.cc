@@ -33,7 +33,7 @@ Problem on_trn2(const std::string& engine, FabricRules rules) {
 }
 
 CheckRequest degrees(int tp, int ring, int ulysses,
-                     RingMethod method = RingMethod::kP2p) {
+                     std::optional<RingMethod> method = std::nullopt) {
   CheckRequest request;
   request.degrees = Degrees::make(tp, ring, ulysses);
   request.ring_method = method;
@@ -158,6 +158,28 @@ TEST(Check, StartedRanksMustBeTheProduct) {
   ASSERT_EQ(codes(result.findings), Codes{"world-size"});
   EXPECT_NE(result.findings[0].message.find("makes 4 ranks, and 8 are started"),
             std::string::npos);
+}
+
+TEST(Check, TheRingMethodIsTheEnginesUnlessGiven) {
+  EXPECT_EQ(check_layout(on_switch("diffusers", 8), degrees(1, 8, 1)).ring_method,
+            RingMethod::kAllGather);
+  EXPECT_TRUE(check_layout(on_switch("diffusers", 8), degrees(1, 8, 1)).legal);
+  EXPECT_EQ(check_layout(on_switch("hprun", 8), degrees(1, 8, 1)).ring_method,
+            RingMethod::kP2p);
+  EXPECT_EQ(
+      codes(check_layout(on_switch("diffusers", 8), degrees(1, 8, 1, RingMethod::kP2p))
+                .findings),
+      Codes{"ring-method"});
+}
+
+TEST(Check, DegreesBeyondAnyMachineAreRefusedAtOnce) {
+  constexpr int kHuge = 2147483647;
+  for (const CheckRequest& request : {degrees(1000000000, 1, 1), degrees(1, kHuge, kHuge),
+                                      degrees(kHuge, kHuge, kHuge)}) {
+    const CheckResult result = check_layout(on_switch("hprun", 8), request);
+    EXPECT_EQ(codes(result.findings), Codes{"world-size"});
+    EXPECT_FALSE(result.mesh);
+  }
 }
 
 TEST(Check, MoreDevicesThanTheMachineHasMakeNoMesh) {
