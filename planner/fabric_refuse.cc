@@ -177,7 +177,7 @@ std::optional<Finding> Fabric::refuse(Collective op, Axis axis,
                      concat(what, ": the group ", text(group), " is not routable: ", why),
                      alternatives.say(axis, n), group);
   }
-  if (op == Collective::kShift) {
+  if (op == Collective::kShift && impl_->torus()) {
     for (const auto& group : groups)
       for (int i = 0; i < n; ++i) {
         const int from = group[i], to = group[(i + 1) % n];
