@@ -23,7 +23,8 @@ std::vector<int> strided(int first, int n, int step) {
   return g;
 }
 
-// Groups of an axis of extent n whose neighbours are `step` ranks apart, over `world` ranks.
+// Groups of an axis of extent n whose neighbours are `step` ranks apart, over `world`
+// ranks.
 Groups partition(int world, int n, int step) {
   Groups groups;
   for (int block = 0; block < world; block += n * step)
@@ -39,7 +40,8 @@ class Trn2 : public ::testing::Test {
   }
   // tp contiguous, the other axis strided.
   bool works(const Fabric& f, int tp, int other) {
-    return works(f, partition(tp * other, tp, 1)) && works(f, partition(tp * other, other, tp));
+    return works(f, partition(tp * other, tp, 1)) &&
+           works(f, partition(tp * other, other, tp));
   }
   const Fabric lnc2{neuron(4, 4, 4), testing::trn2_rates()};
   const Fabric lnc1{neuron(4, 4, 8), testing::trn2_rates()};
@@ -145,7 +147,8 @@ TEST_F(Trn2, LegalDegreesOfTheUlyssesInnermostMesh) {
 
 struct Order {
   int cores, inner, outer;
-  bool inner_first, outer_first;  // legal with the first axis fastest, with the second fastest
+  bool inner_first,
+      outer_first;  // legal with the first axis fastest, with the second fastest
 };
 
 TEST_F(Trn2, OrdersOfTwoAxes) {
@@ -171,7 +174,8 @@ TEST_F(Trn2, BL002EagerAllToAllWantsAlignedRuns) {
   ASSERT_TRUE(no.has_value());
   EXPECT_EQ(no->code, "fabric-aligned");
   EXPECT_NE(no->suggestion.find("fastest-varying"), std::string::npos) << no->suggestion;
-  EXPECT_FALSE(lnc2.refuse(Collective::kAllToAll, Axis::kUlysses, runs, FabricRules::kEager, 16));
+  EXPECT_FALSE(
+      lnc2.refuse(Collective::kAllToAll, Axis::kUlysses, runs, FabricRules::kEager, 16));
   EXPECT_FALSE(lnc2.refuse(Collective::kAllToAll, Axis::kUlysses, strided_groups,
                            FabricRules::kCompiled, 16));
   EXPECT_FALSE(lnc2.refuse(Collective::kAllReduce, Axis::kTp, strided_groups,
@@ -197,8 +201,9 @@ TEST_F(Trn2, EagerSizesAndStarts) {
 
 TEST(Trn1, BL012StrideTwoOfEightIsRefusedWithTheOrderThatWorks) {
   const Fabric f(neuron(4, 4, 2, GroupRule::kNeuronTrn1), {});
-  const auto no = f.refuse(Collective::kAllReduce, Axis::kTp,
-                           {strided(0, 8, 2), strided(1, 8, 2)}, FabricRules::kNotApplicable, 16);
+  const auto no =
+      f.refuse(Collective::kAllReduce, Axis::kTp, {strided(0, 8, 2), strided(1, 8, 2)},
+               FabricRules::kNotApplicable, 16);
   ASSERT_TRUE(no);
   EXPECT_EQ(no->code, "fabric-routable");
   EXPECT_NE(no->suggestion.find("make tp the fastest-varying axis"), std::string::npos)
@@ -225,7 +230,8 @@ TEST_F(Trn2, StridedSiblingsShareLinks) {
   EXPECT_NEAR(lnc2.path(Collective::kAllReduce, partition(64, 8, 1)).contention, 1, 1e-9);
 }
 
-// Of chips in a row, a column, a block and the whole torus the busiest link carries half of a chip's bytes.
+// Of chips in a row, a column, a block and the whole torus the busiest link carries half
+// of a chip's bytes.
 TEST_F(Trn2, AllToAllPutsHalfOfAChipsBytesOnTheBusiestLink) {
   FabricRates links;
   links.link = BytesPerSecond(128e9);
@@ -233,8 +239,8 @@ TEST_F(Trn2, AllToAllPutsHalfOfAChipsBytesOnTheBusiestLink) {
   for (const int n : {8, 16, 32, 64}) {
     // 4 ranks a chip, n/(n-1) since the own share does not travel.
     const double expected = 128e9 / (4 * 0.5 * n / (n - 1));
-    EXPECT_NEAR(f.path(Collective::kAllToAll, partition(64, n, 1)).bandwidth.value, expected,
-                1e-3 * expected)
+    EXPECT_NEAR(f.path(Collective::kAllToAll, partition(64, n, 1)).bandwidth.value,
+                expected, 1e-3 * expected)
         << n;
   }
 }
@@ -260,7 +266,8 @@ std::vector<Topology> assorted() {
 TEST(Fabric, ClosedFormsAgreeWithRoutingEveryByte) {
   FabricRates rates;
   rates.host = BytesPerSecond(11e9);
-  rates.curves = {curve(Collective::kAllReduce, 2, 10, 100), curve(Collective::kAllToAll, 2, 10, 90)};
+  rates.curves = {curve(Collective::kAllReduce, 2, 10, 100),
+                  curve(Collective::kAllToAll, 2, 10, 90)};
   for (const Topology& t : assorted()) {
     const Fabric f(t, rates);
     const DigitSpace space(t, whole(t));
@@ -286,14 +293,18 @@ TEST(Fabric, ClosedFormsAgreeWithRoutingEveryByte) {
 TEST(Fabric, CrossingNodesIsAsFastAsTheNics) {
   FabricRates rates;
   rates.network = BytesPerSecond(45e9);
-  rates.curves = {curve(Collective::kAllReduce, 8, 16, 510), curve(Collective::kAllToAll, 8, 9, 337)};
+  rates.curves = {curve(Collective::kAllReduce, 8, 16, 510),
+                  curve(Collective::kAllToAll, 8, 9, 337)};
   const Topology t = machine("c", {level("node", 2, LinkKind::kNetwork, 400),
                                    level("gpu", 8, LinkKind::kSwitch, 450)});
   const Fabric f(t, rates);
   // One rank of each node a group: a NIC each.
-  EXPECT_NEAR(f.path(Collective::kAllReduce, partition(16, 2, 8)).bandwidth.value, 45e9, 1);
-  // All 16: the ring leaves through 8 NICs; 8/15 of an all-to-all leaves through each rank's own.
-  EXPECT_NEAR(f.path(Collective::kAllReduce, partition(16, 16, 1)).bandwidth.value, 360e9, 1);
+  EXPECT_NEAR(f.path(Collective::kAllReduce, partition(16, 2, 8)).bandwidth.value, 45e9,
+              1);
+  // All 16: the ring leaves through 8 NICs; 8/15 of an all-to-all leaves through each
+  // rank's own.
+  EXPECT_NEAR(f.path(Collective::kAllReduce, partition(16, 16, 1)).bandwidth.value, 360e9,
+              1);
   EXPECT_NEAR(f.path(Collective::kAllToAll, partition(16, 16, 1)).bandwidth.value,
               45e9 * 15 / 8, 1);
   // A send has one NIC.
@@ -304,9 +315,12 @@ TEST(Fabric, SmallGroupsOfAFullMeshHaveFewLinks) {
   FabricRates rates;
   rates.link = BytesPerSecond(48e9);
   const Fabric f(machine("m", {level("gpu", 8, LinkKind::kFullMesh, 64)}), rates);
-  EXPECT_NEAR(f.path(Collective::kAllReduce, partition(8, 2, 1)).bandwidth.value, 48e9, 1);
-  EXPECT_NEAR(f.path(Collective::kAllReduce, partition(8, 4, 2)).bandwidth.value, 144e9, 1);
-  EXPECT_NEAR(f.path(Collective::kAllReduce, partition(8, 8, 1)).bandwidth.value, 336e9, 1);
+  EXPECT_NEAR(f.path(Collective::kAllReduce, partition(8, 2, 1)).bandwidth.value, 48e9,
+              1);
+  EXPECT_NEAR(f.path(Collective::kAllReduce, partition(8, 4, 2)).bandwidth.value, 144e9,
+              1);
+  EXPECT_NEAR(f.path(Collective::kAllReduce, partition(8, 8, 1)).bandwidth.value, 336e9,
+              1);
 }
 
 TEST(Fabric, BL155BridgedPairsAreNotAFullyConnectedBox) {
@@ -320,11 +334,11 @@ TEST(Fabric, BL155BridgedPairsAreNotAFullyConnectedBox) {
   EXPECT_LT(f.path(Collective::kAllToAll, {{0, 1, 2, 3}}).bandwidth.value, 47e9);
 }
 
-// Without peer access bytes go through host memory: a pair under one switch writes and reads there, a pair on
-// two sockets loads each socket half as much.
+// Without peer access bytes go through host memory: a pair under one switch writes and
+// reads there, a pair on two sockets loads each socket half as much.
 TEST(Fabric, BL157CloserIsNotFasterWithoutPeerAccess) {
-  Topology t = machine("b", {level("socket", 2, LinkKind::kPcie),
-                             level("gpu", 2, LinkKind::kPcie)});
+  Topology t = machine(
+      "b", {level("socket", 2, LinkKind::kPcie), level("gpu", 2, LinkKind::kPcie)});
   t.peer_access = PeerAccess::kNone;
   FabricRates rates;
   rates.host = BytesPerSecond(11e9);
@@ -357,8 +371,8 @@ TEST(Fabric, CubeMeshTrafficFollowsItsLinks) {
 }
 
 TEST(Fabric, RingSearchGivesUpWithinItsBudget) {
-  // Two 8-cliques joined by two links that share a vertex on one side: no articulation on the other side
-  // helps; a search would not end.
+  // Two 8-cliques joined by two links that share a vertex on one side: no articulation on
+  // the other side helps; a search would not end.
   Topology t = machine("cliques", {level("gpu", 16, LinkKind::kGraph)});
   for (int half = 0; half < 16; half += 8)
     for (int a = 0; a < 8; ++a)
@@ -380,8 +394,10 @@ TEST(Fabric, SnakeOrderOnTheWholeTorus) {
   std::iota(all.begin(), all.end(), 0);
   const auto ring = f.ring_order(all);
   ASSERT_TRUE(ring);
-  EXPECT_TRUE(f.refuse(Collective::kShift, Axis::kRing, {all}, FabricRules::kCompiled, 64));
-  EXPECT_FALSE(f.refuse(Collective::kShift, Axis::kRing, {*ring}, FabricRules::kCompiled, 64));
+  EXPECT_TRUE(
+      f.refuse(Collective::kShift, Axis::kRing, {all}, FabricRules::kCompiled, 64));
+  EXPECT_FALSE(
+      f.refuse(Collective::kShift, Axis::kRing, {*ring}, FabricRules::kCompiled, 64));
 }
 
 TEST(Fabric, ShortSlicesOfATpuHaveNoWrapLink) {
@@ -393,7 +409,8 @@ TEST(Fabric, ShortSlicesOfATpuHaveNoWrapLink) {
   const DigitSpace part(t, slice);
   slice.taken = {1, 16};
   const DigitSpace line(t, slice);
-  // 8 in a line: the middle link carries 4 x 4 / 7; 16 in a ring: 32/15 of a link's worth.
+  // 8 in a line: the middle link carries 4 x 4 / 7; 16 in a ring: 32/15 of a link's
+  // worth.
   EXPECT_NEAR(f.path(Collective::kAllToAll, part, part.all()).bandwidth.value,
               45e9 * 7 / 16, 1);
   EXPECT_NEAR(f.path(Collective::kAllToAll, line, line.all()).bandwidth.value,

@@ -29,10 +29,9 @@ inline Topology machine(const std::string& name, std::vector<Level> levels) {
 // rows x columns of chips in a torus, Gray-labelled where 4 long.
 inline Topology neuron(int rows, int columns, int cores,
                        GroupRule rule = GroupRule::kNeuronTorus) {
-  Topology t =
-      machine("neuron", {level("row", rows, LinkKind::kRing, 128),
-                         level("col", columns, LinkKind::kRing, 128),
-                         level("core", cores, LinkKind::kShared)});
+  Topology t = machine("neuron", {level("row", rows, LinkKind::kRing, 128),
+                                  level("col", columns, LinkKind::kRing, 128),
+                                  level("core", cores, LinkKind::kShared)});
   t.vendor = "aws-neuron";
   t.group_rule = rule;
   t.has_fabric_rules = rule == GroupRule::kNeuronTorus;
@@ -65,7 +64,8 @@ inline FabricRates trn2_rates() {
   return r;
 }
 
-// The digits of a placement text such as "RR TR TT", outermost first; other characters are skipped.
+// The digits of a placement text such as "RR TR TT", outermost first; other characters
+// are skipped.
 inline Placement placement(const std::string& text) {
   Placement p;
   int i = 0;

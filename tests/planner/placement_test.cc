@@ -31,8 +31,8 @@ std::vector<int> span(std::initializer_list<std::pair<int, int>> runs) {
 }
 
 TEST(DigitSpace, FactorsLevelsOutermostFirst) {
-  const Topology t = machine("m", {level("node", 6, LinkKind::kNetwork),
-                                   level("gpu", 8, LinkKind::kSwitch)});
+  const Topology t = machine(
+      "m", {level("node", 6, LinkKind::kNetwork), level("gpu", 8, LinkKind::kSwitch)});
   const DigitSpace space(t, whole(t));
   std::vector<int> radices, weights;
   for (const Digit& d : space.digits()) {
@@ -105,8 +105,8 @@ TEST(Placement, RingTurnPermutesTheRingCoordinateAlone) {
   EXPECT_EQ(sorted(mesh.groups(Axis::kTp)), (Groups{{0, 1}, {2, 3}, {4, 5}, {6, 7}}));
 }
 
-// Every placement of odd and even machines: each axis partitions the ranks, and two groups of different axes
-// through one rank share that rank alone.
+// Every placement of odd and even machines: each axis partitions the ranks, and two
+// groups of different axes through one rank share that rank alone.
 TEST(Placement, EveryMeshIsAPartitionOnEveryAxis) {
   const std::vector<Topology> machines = {
       neuron(4, 4, 2), machine("a", {level("node", 3, LinkKind::kNetwork),
