@@ -25,8 +25,6 @@ Bytes communicators(const Problem& p, const Degrees& degrees) {
 
 }  // namespace
 
-Bytes MemoryEstimate::peak() const { return std::max({load, text, denoise, decode}); }
-
 MemoryEstimate estimate_memory(const Problem& p, const Degrees& degrees, RingMethod method, const Split& split) {
   const ModelSpec& model = p.model;
   const Engine& engine = p.engine;

@@ -131,5 +131,8 @@ struct Engine {
 // Puts the stack of that name in use, or, when name is empty, the first one for the vendor. Throws
 // InputError when the engine has no such stack, or none for that vendor.
 void use_stack(Engine& engine, const std::string& vendor, const std::string& name = "");
+// Keeps the stack in use if it is for the vendor, else takes the first that is; an engine that does not run
+// there at all keeps what it has (the rules then refuse it).
+void fit_stack(Engine& engine, const std::string& vendor);
 
 }  // namespace hpplan

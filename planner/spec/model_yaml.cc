@@ -90,6 +90,13 @@ ComponentSpec read_component(const YamlNode* node, const std::string& path) {
 ModelSpec parse_model(const std::string& text, const std::string& file) {
   const YamlNode root = parse_yaml(text, file);
   MapReader in(root);
+  ModelSpec m = read_model(in);
+  in.finish();
+  check_model(m, file);
+  return m;
+}
+
+ModelSpec read_model(MapReader& in) {
   ModelSpec m;
   m.name = in.text("name");
   m.title = in.text("title", m.name);
@@ -132,8 +139,6 @@ ModelSpec parse_model(const std::string& text, const std::string& file) {
       d.fail("dtype", concat("expected one of f32, bf16, f16, fp8, int8, nvfp4, got '", m.defaults.dtype, "'"));
     d.finish();
   }
-  in.finish();
-  check_model(m, file);
   return m;
 }
 

@@ -122,6 +122,8 @@ struct Plan {
   std::vector<Rejection> rejections;     // all, in a stable order
   std::int64_t placements_examined = 0;
   std::vector<std::string> notes;        // idle devices, indistinguishable candidates, ...
+  std::vector<std::string> hosts;        // host of every rank, where the machine has several; may be empty
+  std::string model_hash, workload_hash, topology_hash;  // "sha256:..." of the inputs as they were read
   std::string hash;                      // "sha256:..." of everything above it in the file
 };
 
