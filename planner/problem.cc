@@ -10,6 +10,7 @@ Problem make_problem(ModelSpec model, Workload workload, Topology topology, Engi
   problem.model = std::move(model);
   problem.workload = workload;
   problem.topology = std::move(topology);
+  fit_stack(engine, problem.topology.vendor);
   problem.engine = std::move(engine);
   problem.device = std::move(device);
   problem.fabric_rates = std::move(fabric_rates);
