@@ -256,7 +256,8 @@ TEST(RulesEngine, StacksFollowTheVendor) {
   EXPECT_DOUBLE_EQ(xdit.stack.passes_d, 16);
   EXPECT_THROW(use_stack(xdit, "nvidia", "xdit-compiled"), InputError);
   EXPECT_THROW(use_stack(e, "google"), InputError);
-  // A stack chosen by hand stays; one of another vendor does not; an engine that does not run there keeps its own.
+  // A stack chosen by hand stays; one of another vendor does not; an engine that does not
+  // run there keeps its own.
   fit_stack(xdit, "nvidia");
   EXPECT_EQ(xdit.stack.name, "xdit-compile");
   fit_stack(e, "nvidia");
