@@ -63,10 +63,12 @@ MemoryEstimate estimate_memory(const Problem& p, const Degrees& degrees, RingMet
   memory.limit = p.topology.device_memory - p.topology.device_reserved;
   const double ranks = static_cast<double>(degrees.product()) / degrees.replica();
   const Bytes encoder = model.text_encoder.weights / (engine.encoder_sharded ? ranks : 1);
-  const Bytes encoder_peak = encoder + model.text_encoder.activation;
-  const bool on_host = weights + encoder_peak + model.decoder.weights + groups > memory.limit;
-  const Bytes beside = (on_host ? Bytes(0) : encoder) + model.decoder.weights + groups + engine.memory_fixed;
-
+  const Bytes decoder = model.decoder.weights;
+  const bool elsewhere = engine.components == ComponentPlace::kElsewhere;
+  const auto off_device = [&](Bytes needed) {
+    return elsewhere || (engine.components == ComponentPlace::kHostWhenShort && needed > memory.limit);
+  };
+  // The decoder's activations count with it: a part that cannot run beside the transformer does not run there.
   // A decoder's activations grow with the pixels of the request.
   double pixels = 1;
   const ModelSpec::Default& usual = model.defaults;
@@ -74,26 +76,34 @@ MemoryEstimate estimate_memory(const Problem& p, const Degrees& degrees, RingMet
     pixels = static_cast<double>(p.workload.height) * p.workload.width * p.workload.frames * p.workload.batch /
              (static_cast<double>(usual.height) * usual.width * usual.frames * usual.batch);
 
+  const Bytes decoding = model.decoder.activation * pixels;
+  const bool decoder_off = off_device(weights + groups + decoder + decoding);
+  const Bytes decoder_held = decoder_off ? Bytes(0) : decoder;
+  const bool encoder_off = off_device(weights + groups + decoder_held + encoder + model.text_encoder.activation);
+  const Bytes beside = (encoder_off ? Bytes(0) : encoder) + decoder_held + groups + engine.memory_fixed;
+
   memory.load = beside + (engine.loads_before_sharding
                               ? Bytes(static_cast<double>(parameters.total()) * e)  // one transformer, as stored
                               : weights);
-  memory.text = weights + beside + (on_host ? Bytes(0) : model.text_encoder.activation);
+  memory.text = weights + beside + (encoder_off ? Bytes(0) : model.text_encoder.activation);
   memory.denoise = weights + beside + activations + kv + merge;
-  memory.decode = weights + beside + model.decoder.activation * pixels;
+  memory.decode = weights + beside + (decoder_off ? Bytes(0) : decoding);
+  const std::string where = elsewhere ? " (elsewhere)" : " (on the host)";
   memory.parts = {{"weights", divided + whole},
                   {"adaln", adaln},
                   {"activations", activations},
                   {"kv", kv},
                   {"ring merge", merge},
-                  {on_host ? "text encoder (on the host)" : "text encoder", encoder},
-                  {"decoder", model.decoder.weights},
+                  {"text encoder" + (encoder_off ? where : std::string()), encoder},
+                  {"decoder" + (decoder_off ? where : std::string()), decoder},
                   {"communicators", groups},
                   {"engine", engine.memory_fixed}};
 
   // Every process that loads a whole encoder holds it in host memory on the way.
   const double per_node = p.topology.devices_per_os_node > 0 ? p.topology.devices_per_os_node : p.topology.devices();
   const double processes = std::min(per_node, static_cast<double>(degrees.product()));
-  memory.host = model.text_encoder.weights * (engine.encoder_sharded ? 1 : processes) + weights;
+  memory.host = weights;
+  if (!elsewhere) memory.host += model.text_encoder.weights * (engine.encoder_sharded ? 1 : processes);
   return memory;
 }
 

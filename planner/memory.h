@@ -6,7 +6,7 @@
 //   K/V         = gathered: 2*S*kv_heads*d*e whatever the ring degree; p2p: two chunks of 2*(S/R)*kv_heads*d*e
 //   merge       = fp32 output and LSE of a ring: 2*q*heads*(d+1)*4 B
 //   communicators = one a device group above size 1, and the world's (NCCL: 544 MB of 2 ranks, 688 MB of more)
-// A text encoder that does not fit beside the transformer runs on the host; the parts say so.
+// Text encoder and decoder stand where the engine keeps them (Engine::components); the parts say so.
 #pragma once
 
 #include "planner/problem.h"

@@ -7,6 +7,12 @@
 
 namespace hpplan {
 
+std::string_view to_string(ComponentPlace place) {
+  constexpr std::array<std::string_view, 3> kNames = {"resident", "host-when-short",
+                                                      "elsewhere"};
+  return kNames[static_cast<std::size_t>(place)];
+}
+
 std::string_view to_string(HeadPolicy policy) {
   constexpr std::array<std::string_view, 4> kNames = {"strict", "pad-real-head",
                                                       "pad-any", "uneven"};

@@ -40,6 +40,14 @@ struct HeadMode {              // an engine may have several, chosen by a flag o
   std::vector<std::string> models;  // only for these model profiles; empty: any
 };
 
+// Where text encoder and decoder are while the transformer denoises.
+enum class ComponentPlace : std::uint8_t {
+  kResident,       // on the device, whether or not they fit
+  kHostWhenShort,  // on the host when they do not fit beside the transformer
+  kElsewhere,      // another program's: embeddings come in, latents go out
+};
+std::string_view to_string(ComponentPlace place);
+
 // What one attention kernel of an engine can do.
 struct AttentionKernel {
   std::string name;            // as StackRates::attention_kernel names it
@@ -107,6 +115,7 @@ struct Engine {
   bool adaln_divided = true;             // modulation weights divided by tp
   bool loads_before_sharding = false;    // the whole checkpoint lands on a device before it is cut
   bool encoder_sharded = false;          // text encoder folded over all ranks
+  ComponentPlace components = ComponentPlace::kResident;
   std::vector<std::string> vendors;      // accelerators it runs on; empty: any
   // Memory beside weights and row-dependent activations, from a measured row; 0: the formula alone.
   Bytes memory_fixed;

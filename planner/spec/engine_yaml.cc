@@ -162,6 +162,8 @@ void read_weights(MapReader map, Engine& e) {
   e.adaln_divided = map.boolean_or("adaln_divided", true);
   e.loads_before_sharding = map.boolean_or("loads_before_sharding", false);
   e.encoder_sharded = map.boolean_or("encoder_sharded", false);
+  e.components = static_cast<ComponentPlace>(
+      map.one_of_or("components", {"resident", "host-when-short", "elsewhere"}, 0));
   e.fuses_adapters_sharded = map.boolean_or("fuses_adapters_sharded", false);
   map.finish();
 }
