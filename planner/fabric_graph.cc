@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/biconnected_components.hpp>
+#include <boost/graph/bipartite.hpp>
 #include <boost/graph/connected_components.hpp>
 #include <boost/graph/dijkstra_shortest_paths.hpp>
 #include <boost/graph/vf2_sub_graph_iso.hpp>
@@ -43,6 +44,13 @@ std::optional<std::vector<int>> hamiltonian_cycle(int vertices,
   std::vector<std::size_t> cuts;
   boost::articulation_points(g, std::back_inserter(cuts));
   if (!cuts.empty()) return std::nullopt;
+  // A cycle through a two-coloured graph visits as many of one colour as of the other.
+  std::vector<boost::default_color_type> colour(static_cast<std::size_t>(vertices));
+  const auto index = get(boost::vertex_index, g);
+  if (boost::is_bipartite(g, index,
+                          boost::make_iterator_property_map(colour.begin(), index)) &&
+      2 * std::count(colour.begin(), colour.end(), boost::white_color) != vertices)
+    return std::nullopt;
 
   Graph cycle(static_cast<std::size_t>(vertices));
   for (int v = 0; v < vertices; ++v) boost::add_edge(v, (v + 1) % vertices, cycle);

@@ -16,7 +16,7 @@ struct Edge {
 };
 
 // A cycle that visits every vertex once over the given edges. Refused at once when some vertex has fewer than
-// two edges, the graph is not connected, or one vertex cuts it; then a search with a budget of calls, since a
+// two edges, the graph is not connected, one vertex cuts it, or it has two colours in unequal number; then a search with a budget of calls, since a
 // "no" can take for ever. nullopt: there is none, or the budget ran out (then *exhausted is set).
 std::optional<std::vector<int>> hamiltonian_cycle(int vertices, const std::vector<Edge>& edges, bool* exhausted);
 

@@ -117,15 +117,23 @@ std::optional<std::vector<int>> Fabric::Impl::chip_cycle(const std::vector<int>&
 
 std::optional<std::vector<int>> Fabric::Impl::graph_cycle(const std::vector<int>& chips,
                                                           bool* exhausted) const {
+  const std::lock_guard<std::mutex> lock(cycles_guard);
+  const auto known = cycles.find(chips);
+  if (known != cycles.end()) {
+    if (exhausted) *exhausted = known->second.exhausted;
+    return known->second.walk;
+  }
   std::vector<graph::Edge> edges;
   const int n = static_cast<int>(chips.size());
   for (int i = 0; i < n; ++i)
     for (int j = i + 1; j < n; ++j)
       if (adjacent(chips[i], chips[j])) edges.push_back({i, j, 1});
-  auto cycle = graph::hamiltonian_cycle(n, edges, exhausted);
-  if (cycle)
-    for (int& place : *cycle) place = chips[place];
-  return cycle;
+  Cycle& answer = cycles[chips];
+  answer.walk = graph::hamiltonian_cycle(n, edges, &answer.exhausted);
+  if (answer.walk)
+    for (int& place : *answer.walk) place = chips[place];
+  if (exhausted) *exhausted = answer.exhausted;
+  return answer.walk;
 }
 
 std::optional<std::vector<int>> Fabric::Impl::ring_walk(const std::vector<int>& group,

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -64,6 +65,13 @@ struct Fabric::Impl {
   double load(Pattern pattern, const std::vector<std::vector<int>>& groups, const CollectiveCurve* curve) const;
 
   // --- fabric_groups.cc
+  // Answers of graph_cycle, so that no search runs twice; guarded for callers on several threads.
+  struct Cycle {
+    std::optional<std::vector<int>> walk;
+    bool exhausted = false;
+  };
+  mutable std::map<std::vector<int>, Cycle> cycles;
+  mutable std::mutex cycles_guard;
   bool adjacent(int chip_a, int chip_b) const;
   // A closed walk over links through all chips; nullopt when there is none or the budget ran out.
   std::optional<std::vector<int>> chip_cycle(const std::vector<int>& chips, bool* exhausted) const;
