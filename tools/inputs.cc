@@ -136,7 +136,7 @@ Loaded load(const Inputs& in) {
                                                        : catalog.find(DataKind::kTopology, name).text));
   Catalog::Entry entry = catalog.find(DataKind::kEngine, in.engine);
   Engine engine = parse_engine(entry.text, entry.file);
-  use_stack(engine, topology.vendor, in.stack);
+  if (!in.stack.empty()) use_stack(engine, topology.vendor, in.stack);
   entry = catalog.find(DataKind::kDevice, topology.device);
   DeviceRates device = parse_device(entry.text, entry.file);
   FabricRates fabric;

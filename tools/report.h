@@ -1,0 +1,21 @@
+// Plans and findings as tables for people. Reads values, computes nothing but layout.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "planner/check.h"
+#include "planner/spec/plan.h"
+
+namespace hpplan::tools {
+
+struct Style {
+  bool color = false;
+};
+
+std::string plan_table(const Plan& plan, bool explain, Style style);
+std::string pareto_table(const Plan& plan, const std::vector<const Candidate*>& frontier, Style style);
+std::string rejection_table(const std::vector<Rejection>& rejections, bool all, Style style);
+std::string check_text(const CheckResult& result, Style style);
+
+}  // namespace hpplan::tools

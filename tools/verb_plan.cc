@@ -1,0 +1,169 @@
+// hpplan --model M --topology T: make a plan.
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "planner/search.h"
+#include "planner/spec/document.h"
+#include "planner/spec/plan_document.h"
+#include "planner/spec/plan_yaml.h"
+#include "planner/spec/quantity.h"
+#include "tools/inputs.h"
+#include "tools/report.h"
+#include "tools/verbs.h"
+
+namespace hpplan::tools {
+namespace {
+
+struct PlanFlags {
+  Inputs inputs;
+  std::optional<int> tp, ring, ulysses, cfg, replica;
+  std::string ring_method, objective = "latency", max_memory, latency_budget, format, out;
+  int top = 5;
+  bool explain = false, frontier = false;
+  int* code = nullptr;
+};
+
+std::unique_ptr<PlanFlags>& flags() {
+  static auto held = std::make_unique<PlanFlags>();
+  return held;
+}
+
+SearchOptions search_options(const PlanFlags& f) {
+  SearchOptions o;
+  const auto degree = [](const char* flag, const std::optional<int>& value) {
+    if (value && (*value < 1 || *value > (1 << 20)))
+      throw InputError({flag}, "", concat("expected a degree of at least 1, got ", *value));
+    return value;
+  };
+  o.devices = degree("--devices", f.inputs.devices);
+  o.tp = degree("--tp", f.tp);
+  o.ring = degree("--ring", f.ring);
+  o.ulysses = degree("--ulysses", f.ulysses);
+  o.cfg = degree("--cfg", f.cfg);
+  o.replica = degree("--replica", f.replica);
+  if (!f.ring_method.empty()) o.ring_method = f.ring_method == "p2p" ? RingMethod::kP2p : RingMethod::kAllGather;
+  o.objective = f.objective == "latency"      ? Objective::kLatency
+                : f.objective == "throughput" ? Objective::kThroughput
+                                              : Objective::kDevices;
+  if (!f.max_memory.empty()) o.max_memory = parse_bytes(f.max_memory, {"--max-memory"});
+  if (!f.latency_budget.empty()) o.latency_budget = parse_seconds(f.latency_budget, {"--latency-budget"});
+  o.runners_up = f.top;
+  o.keep_all = f.explain || f.frontier;
+  return o;
+}
+
+// Nothing is legal: the rejections are the answer.
+int refuse(const PlanFlags& f, const SearchResult& result, const std::string& format) {
+  if (format == "table") {
+    put(f.out, "No legal layout.\n" + rejection_table(result.rejections, f.explain, {color(STDOUT_FILENO)}));
+  } else {
+    Document d;
+    d["plan"] = nullptr;
+    d["candidates"] = Document::array();
+    d["rejections"] = Document::array();
+    for (const Rejection& r : result.rejections)
+      d["rejections"].push_back({{"tp", r.degrees.tp()},
+                                 {"ring", r.degrees.ring()},
+                                 {"ulysses", r.degrees.ulysses()},
+                                 {"cfg", r.degrees.cfg()},
+                                 {"code", r.finding.code},
+                                 {"message", r.finding.message},
+                                 {"suggestion", r.finding.suggestion}});
+    put("", format == "json" ? to_json(d) : to_yaml(d));
+  }
+  std::fprintf(stderr, "hpplan: no legal layout; %s\n",
+               f.explain ? "the rules above say why" : "--explain says why for each");
+  return 1;
+}
+
+int make(const PlanFlags& f) {
+  const std::string format = output_format(f.format);
+  const SearchOptions options = search_options(f);
+  Loaded loaded = load(f.inputs);
+  SearchResult result = make_plan(loaded.problem, options);
+  if (!result.plan) return refuse(f, result, format);
+
+  Plan& plan = *result.plan;
+  plan.model_hash = loaded.model_hash;
+  plan.workload_hash = loaded.workload_hash;
+  plan.topology_hash = loaded.topology_hash;
+  plan.notes.insert(plan.notes.end(), loaded.notes.begin(), loaded.notes.end());
+  const auto frontier = f.frontier ? pareto(plan) : std::vector<const Candidate*>{};
+
+  std::string text;
+  if (format == "json") {
+    Document d = plan_document(plan, f.explain);
+    if (f.frontier) {
+      d["pareto"] = Document::array();
+      for (const Candidate* c : frontier)
+        d["pareto"].push_back({{"axes", axes_document(*c)},
+                               {"devices", c->mesh.size()},
+                               {"step_s", c->predicted.step.value},
+                               {"peak_bytes", static_cast<std::int64_t>(c->memory.peak().value)}});
+    }
+    text = to_json(d);
+  } else if (format == "yaml") {
+    text = plan_to_yaml(plan, f.explain);
+  } else {
+    text = plan_table(plan, f.explain, {color(STDOUT_FILENO)});
+    if (f.frontier) text += "\n" + pareto_table(plan, frontier, {color(STDOUT_FILENO)});
+  }
+  if (!f.out.empty()) {
+    // The file is the plan, whatever the table on the terminal shows.
+    write_file(f.out, format == "json" ? text : plan_to_yaml(plan, f.explain));
+    std::fputs(plan_table(plan, f.explain, {color(STDERR_FILENO)}).c_str(), stderr);
+    std::fprintf(stderr, "plan written to %s\n", f.out.c_str());
+    return 0;
+  }
+  put("", text);
+  // Piped YAML still tells a person at the terminal what was chosen.
+  if (format != "table" && isatty(STDERR_FILENO))
+    std::fputs(plan_table(plan, false, {color(STDERR_FILENO)}).c_str(), stderr);
+  return 0;
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app, int& code) {
+  PlanFlags& f = *flags();
+  f.code = &code;
+  add_input_flags(app, f.inputs);
+  const std::string search = "The search";
+  app.add_option("--devices", f.inputs.devices, "use exactly so many (default: every useful number)")->group(search);
+  app.add_option("--tp", f.tp, "pin the tensor-parallel degree")->group(search);
+  app.add_option("--ring", f.ring, "pin the ring degree")->group(search);
+  app.add_option("--ulysses", f.ulysses, "pin the Ulysses degree")->group(search);
+  app.add_option("--cfg", f.cfg, "pin the guidance-branch degree")->group(search);
+  app.add_option("--replica", f.replica, "pin the number of replicas")->group(search);
+  app.add_option("--ring-method", f.ring_method, "p2p, or allgather (K/V gather)")
+      ->check(CLI::IsMember({"p2p", "allgather"}))
+      ->group(search);
+  app.add_option("--objective", f.objective, "latency, throughput (replicas allowed) or devices (fewest)")
+      ->check(CLI::IsMember({"latency", "throughput", "devices"}))
+      ->capture_default_str()
+      ->group(search);
+  app.add_option("--max-memory", f.max_memory, "most memory of a rank, such as 60GiB")->group(search);
+  app.add_option("--latency-budget", f.latency_budget, "longest step, such as 500ms")->group(search);
+  const std::string output = "Output";
+  app.add_flag("--explain", f.explain, "every candidate and every rejection with its rule")->group(output);
+  app.add_flag("--pareto", f.frontier, "the frontier of latency, devices and memory")->group(output);
+  app.add_option("--top", f.top, "runners-up to keep")->check(CLI::Range(0, 1000))->capture_default_str()->group(output);
+  app.add_option("--format", f.format, "table, yaml or json")
+      ->check(CLI::IsMember({"table", "yaml", "json"}))
+      ->group(output);
+  app.add_option("-o,--output", f.out, "write the plan here")->group(output);
+}
+
+void run_plan(CLI::App& app) {
+  if (!app.get_subcommands().empty()) return;
+  PlanFlags& f = *flags();
+  if (f.inputs.model.empty() && f.inputs.topology.empty()) {
+    std::fputs(app.help().c_str(), stdout);
+    return;
+  }
+  *f.code = make(f);
+}
+
+}  // namespace hpplan::tools
