@@ -16,6 +16,11 @@ std::string text(const std::vector<int>& values, std::size_t most = 12) {
   return out + (values.size() > most ? ",...]" : "]");
 }
 
+std::vector<int> by_chip(std::vector<int> group) {
+  std::sort(group.begin(), group.end());  // device indices run chip by chip
+  return group;
+}
+
 // A closed walk through the cells of a grid of paths, as indices row * columns + column;
 // rows even: down every row from the second column on, and back along the first.
 std::vector<int> grid_cycle(int rows, int columns) {
@@ -46,7 +51,7 @@ bool Fabric::Impl::adjacent(int a, int b) const {
   return steps == 1;
 }
 
-std::optional<std::vector<int>> Fabric::Impl::chip_cycle(const std::vector<int>& chips,
+std::optional<std::vector<int>> Fabric::Impl::find_cycle(const std::vector<int>& chips,
                                                          bool* exhausted) const {
   const int n = static_cast<int>(chips.size());
   if (n == 1) return chips;
@@ -117,23 +122,29 @@ std::optional<std::vector<int>> Fabric::Impl::chip_cycle(const std::vector<int>&
 
 std::optional<std::vector<int>> Fabric::Impl::graph_cycle(const std::vector<int>& chips,
                                                           bool* exhausted) const {
-  const std::lock_guard<std::mutex> lock(cycles_guard);
-  const auto known = cycles.find(chips);
-  if (known != cycles.end()) {
-    if (exhausted) *exhausted = known->second.exhausted;
-    return known->second.walk;
-  }
   std::vector<graph::Edge> edges;
   const int n = static_cast<int>(chips.size());
   for (int i = 0; i < n; ++i)
     for (int j = i + 1; j < n; ++j)
       if (adjacent(chips[i], chips[j])) edges.push_back({i, j, 1});
-  Cycle& answer = cycles[chips];
-  answer.walk = graph::hamiltonian_cycle(n, edges, &answer.exhausted);
-  if (answer.walk)
-    for (int& place : *answer.walk) place = chips[place];
-  if (exhausted) *exhausted = answer.exhausted;
-  return answer.walk;
+  auto walk = graph::hamiltonian_cycle(n, edges, exhausted);
+  if (walk)
+    for (int& place : *walk) place = chips[place];
+  return walk;
+}
+
+std::optional<std::vector<int>> Fabric::Impl::chip_cycle(const std::vector<int>& chips,
+                                                         bool* exhausted) const {
+  if (chips.size() < 3) return find_cycle(chips, exhausted);
+  const std::lock_guard<std::mutex> lock(cycles_guard);
+  auto known = cycles.find(chips);
+  if (known == cycles.end()) {
+    Cycle answer;
+    answer.walk = find_cycle(chips, &answer.exhausted);
+    known = cycles.emplace(chips, std::move(answer)).first;
+  }
+  if (exhausted) *exhausted = known->second.exhausted;
+  return known->second.walk;
 }
 
 std::optional<std::vector<int>> Fabric::Impl::ring_walk(const std::vector<int>& group,
@@ -155,15 +166,19 @@ std::optional<std::vector<int>> Fabric::Impl::ring_walk(const std::vector<int>& 
     }
   }
   if (torus()) {
-    std::map<int, std::vector<int>> by_chip;
-    for (const int d : group) by_chip[chip(d)].push_back(d);
+    const std::vector<int> sorted = by_chip(group);
     std::vector<int> chips;
-    for (const auto& [c, members] : by_chip) chips.push_back(c);
+    for (const int d : sorted)
+      if (chips.empty() || chips.back() != chip(d)) chips.push_back(chip(d));
     const auto cycle = chip_cycle(chips, exhausted);
     if (!cycle) return std::nullopt;
     std::vector<int> walk;
-    for (const int c : *cycle)
-      walk.insert(walk.end(), by_chip[c].begin(), by_chip[c].end());
+    walk.reserve(group.size());
+    for (const int c : *cycle) {
+      const int inner = stride[ring_last - 1];
+      auto d = std::lower_bound(sorted.begin(), sorted.end(), c * inner);
+      for (; d != sorted.end() && chip(*d) == c; ++d) walk.push_back(*d);
+    }
     return walk;
   }
   for (std::size_t l = 0; l < size.size(); ++l) {
@@ -218,18 +233,20 @@ std::string Fabric::Impl::why_not_routable(const std::vector<int>& group) const 
     }
   }
   const int inner = stride[ring_last - 1];
-  std::map<int, std::vector<int>> by_chip;
-  for (const int d : group) by_chip[chip(d)].push_back(d % inner);
-  for (auto& [c, members] : by_chip) std::sort(members.begin(), members.end());
-  const auto& [first, offsets] = *by_chip.begin();
-  std::vector<int> chips;
-  for (const auto& [c, members] : by_chip) {
+  const std::vector<int> sorted = by_chip(group);
+  std::vector<int> chips, offsets;
+  for (std::size_t i = 0; i < sorted.size();) {
+    const int c = chip(sorted[i]);
+    std::vector<int> members;
+    for (; i < sorted.size() && chip(sorted[i]) == c; ++i)
+      members.push_back(sorted[i] % inner);
     chips.push_back(c);
+    if (chips.size() == 1) offsets = members;
     if (members.size() != offsets.size())
-      return concat("chip ", first, " holds ", offsets.size(),
+      return concat("chip ", chips[0], " holds ", offsets.size(),
                     " of its members and chip ", c, " ", members.size());
     if (members != offsets)
-      return concat("it has cores ", text(offsets), " of chip ", first, " and cores ",
+      return concat("it has cores ", text(offsets), " of chip ", chips[0], " and cores ",
                     text(members), " of chip ", c);
   }
   if (!chip_cycle(chips, nullptr))

@@ -65,7 +65,7 @@ struct Fabric::Impl {
   double load(Pattern pattern, const std::vector<std::vector<int>>& groups, const CollectiveCurve* curve) const;
 
   // --- fabric_groups.cc
-  // Answers of graph_cycle, so that no search runs twice; guarded for callers on several threads.
+  // Answers of find_cycle, so that no search runs twice; guarded for callers on several threads.
   struct Cycle {
     std::optional<std::vector<int>> walk;
     bool exhausted = false;
@@ -75,6 +75,7 @@ struct Fabric::Impl {
   bool adjacent(int chip_a, int chip_b) const;
   // A closed walk over links through all chips; nullopt when there is none or the budget ran out.
   std::optional<std::vector<int>> chip_cycle(const std::vector<int>& chips, bool* exhausted) const;
+  std::optional<std::vector<int>> find_cycle(const std::vector<int>& chips, bool* exhausted) const;
   std::optional<std::vector<int>> graph_cycle(const std::vector<int>& chips, bool* exhausted) const;
   std::optional<std::vector<int>> ring_walk(const std::vector<int>& group, bool* exhausted) const;
   // Why a group is not routable; "" when it is.

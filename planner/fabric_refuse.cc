@@ -168,14 +168,14 @@ std::optional<Finding> Fabric::refuse(Collective op, Axis axis,
   std::sort(used.begin(), used.end());
   HP_CHECK(static_cast<int>(used.size()) == world, used.size(),
            " devices in groups, world ", world);
-  const Alternatives alternatives(*this, impl_->topology, used);
+  const auto alternatives = [&] { return Alternatives(*this, impl_->topology, used); };
 
   for (const auto& group : groups) {
     const std::string why = impl_->why_not_routable(group);
     if (!why.empty())
       return refusal("fabric-routable",
                      concat(what, ": the group ", text(group), " is not routable: ", why),
-                     alternatives.say(axis, n), group);
+                     alternatives().say(axis, n), group);
   }
   if (op == Collective::kShift && impl_->torus()) {
     for (const auto& group : groups)
@@ -214,7 +214,7 @@ std::optional<Finding> Fabric::refuse(Collective op, Axis axis,
     std::sort(ranks.begin(), ranks.end());
     const bool run = ranks.back() - ranks.front() == n - 1;
     if (run && ranks.front() % n == 0) continue;
-    const auto fix = alternatives.runs(n);
+    const auto fix = alternatives().runs(n);
     return refusal(
         "fabric-aligned",
         run ? concat(what, ": the group ", text(ranks), " starts at ", ranks.front(),
@@ -222,7 +222,7 @@ std::optional<Finding> Fabric::refuse(Collective op, Axis axis,
             : concat(what, ": the group ", text(ranks),
                      " is no run of consecutive ranks; an eager all-to-all wants aligned "
                      "runs"),
-        alternatives.routable(fix)
+        alternatives().routable(fix)
             ? concat("make ", to_string(axis), " the fastest-varying axis: groups ",
                      text(fix), "; or --fabric-rules compiled")
             : "--fabric-rules compiled",

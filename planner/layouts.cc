@@ -124,7 +124,12 @@ std::optional<Trial> try_degrees(const Problem& problem, const SearchOptions& op
   trial.layout.method = method;
   trial.layout.split = *split;
   trial.layout.memory = estimate_memory(problem, degrees, method, *split);
-  const auto memory = check_memory(problem, degrees, method, trial.layout.memory);
+  // What fits needs no text.
+  const Bytes host = problem.topology.host_memory;
+  const bool roomy =
+      trial.layout.memory.fits() && (host.value == 0 || trial.layout.memory.host <= host);
+  const auto memory = roomy ? std::vector<Finding>{}
+                            : check_memory(problem, degrees, method, trial.layout.memory);
   if (!legal(memory)) return reject(first_error(memory));
   if (auto finding = over_budget(options, trial.layout.memory)) return reject(*finding);
   for (const auto* list : {&findings, &memory})
