@@ -1,89 +1,17 @@
-// MiniMax-H3 against tensors of the public diffusers class: on one rank, and on every
-// mesh that the planner enumerates for 2 to 8 ranks. Ranks are threads of this process;
-// every stream is compared on its own.
+// MiniMax-H3 against tensors of the public diffusers class, on one rank and on chosen
+// meshes; all meshes are in h3_meshes_test. Ranks are threads of this process; every
+// stream is compared on its own.
+#include "tests/runtime/h3_parity.h"
+
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
-#include <mutex>
-
 #include "runtime/denoise.h"
-#include "runtime/models/model.h"
 #include "runtime/weights.h"
-#include "tests/runtime/h3_reference.h"
 #include "tests/support/run_ranks.h"
 
 namespace hpplan::runtime {
 namespace {
-
-constexpr double kTolerance = 1e-5;
-
-// One rank's forward pass and what it was made of.
-struct RankResult {
-  TensorMap out;
-  LocalShape shape;
-  std::map<std::string, std::int64_t> expected, counted;
-  std::int64_t weight_bytes = 0;
-  std::uint64_t bytes_read = 0;
-};
-
-std::vector<RankResult> run_forward(const H3Reference& reference, const Plan& plan) {
-  std::vector<RankResult> results(plan.chosen.mesh.size());
-  run_ranks(plan.chosen.mesh, [&](const DeviceMesh& mesh) {
-    c10::InferenceMode inference;
-    const auto weights = checkpoint_weights(reference.folder);
-    const auto model = make_model(plan, mesh, *weights);
-    model->prepare(reference.tensors);
-    const TensorMap latents = model->local({{"video", reference.tensors.at("video")},
-                                            {"audio", reference.tensors.at("audio")}});
-    mesh.ledger().reset();
-    const TensorMap velocity = model->step(latents, reference.tensors);
-    RankResult& r = results[mesh.rank()];
-    r.counted = mesh.ledger().counts();
-    r.out = model->gather(velocity);
-    r.shape = model->shape();
-    r.expected = model->expected_collectives();
-    r.weight_bytes = model->weight_bytes();
-    r.bytes_read = weights->bytes_read();
-  });
-  return results;
-}
-
-Mesh mesh_of(int tp, int ring, int ulysses) {
-  return Mesh::from_order(Degrees::make(tp, ring, ulysses),
-                          {Axis::kTp, Axis::kUlysses, Axis::kRing});
-}
-
-std::string describe(const Plan& plan) {
-  std::string ranks;
-  for (const int r : plan.chosen.mesh.ranks()) ranks += " " + std::to_string(r);
-  return plan.chosen.mesh.degrees().str() + " " +
-         std::string(to_string(plan.chosen.ring_method)) + " heads " +
-         std::string(to_string(plan.chosen.split.mode.policy)) + " rows " +
-         std::string(to_string(plan.chosen.split.mode.rows)) + " ranks" + ranks;
-}
-
-// BL-193: every stream has its own bound; a few audio rows would vanish in an error over
-// all rows.
-void expect_parity(const H3Reference& reference, const Plan& plan) {
-  SCOPED_TRACE(describe(plan));
-  const std::vector<RankResult> results = run_forward(reference, plan);
-  const Degrees& degrees = plan.chosen.mesh.degrees();
-  std::int64_t rows = 0;
-  for (std::size_t rank = 0; rank < results.size(); ++rank) {
-    const RankResult& r = results[rank];
-    for (const char* stream : {"video", "audio"}) {
-      const double error = relative_l2(
-          r.out.at(stream), reference.tensors.at(std::string(stream) + "_velocity"));
-      EXPECT_LE(error, kTolerance) << stream << " on rank " << rank;
-    }
-    EXPECT_EQ(r.counted, r.expected) << "rank " << rank;
-    EXPECT_EQ(r.shape.tp_heads, reference.config.heads / degrees.tp());
-    rows += r.shape.real_rows;
-  }
-  // BL-094: parity cannot show that sharding is off; the rows at hand can.
-  EXPECT_EQ(rows, reference.tensors.at("token_tags").size(0) * degrees.tp());
-}
 
 TEST(H3Parity, OneRank) {
   for (const char* name : {"h8", "h6", "h7", "h14"}) {
@@ -94,7 +22,7 @@ TEST(H3Parity, OneRank) {
 
 TEST(H3Parity, Tp2Ulysses4) {
   const H3Reference reference("h8");
-  expect_parity(reference, plan_of(reference.config, mesh_of(2, 1, 4)));
+  expect_parity(reference, plan_of(reference.config, mesh_with(2, 1, 4)));
 }
 
 // 7 heads a tp rank on 4 ulysses ranks, held 2, 2, 2, 1 or padded to 8; 43 rows on 8
@@ -103,11 +31,11 @@ TEST(H3Parity, PaddedAndUnevenHeadsAndRows) {
   const H3Reference reference("h14");
   for (const HeadPolicy heads : {HeadPolicy::kUneven, HeadPolicy::kPadAny}) {
     for (const RowPolicy rows : {RowPolicy::kUneven, RowPolicy::kPad}) {
-      expect_parity(reference, plan_of(reference.config, mesh_of(2, 1, 4),
+      expect_parity(reference, plan_of(reference.config, mesh_with(2, 1, 4),
                                        RingMethod::kP2p, heads, rows));
       for (const RingMethod method : {RingMethod::kP2p, RingMethod::kAllGather}) {
         expect_parity(reference,
-                      plan_of(reference.config, mesh_of(1, 2, 4), method, heads, rows));
+                      plan_of(reference.config, mesh_with(1, 2, 4), method, heads, rows));
       }
     }
   }
@@ -117,7 +45,8 @@ TEST(H3Parity, PaddedAndUnevenHeadsAndRows) {
 // sum.
 TEST(H3Parity, HeadsAndRowsAtHandAreThePlans) {
   const H3Reference reference("h14");
-  const auto uneven = run_forward(reference, plan_of(reference.config, mesh_of(2, 1, 4)));
+  const auto uneven =
+      run_forward(reference, plan_of(reference.config, mesh_with(2, 1, 4)));
   std::vector<int> heads, rows;
   for (const RankResult& r : uneven) {
     heads.push_back(r.shape.attention_heads);
@@ -125,9 +54,9 @@ TEST(H3Parity, HeadsAndRowsAtHandAreThePlans) {
   }
   EXPECT_EQ(heads, (std::vector<int>{2, 2, 2, 2, 2, 2, 1, 1}));  // tp is the inner axis
   EXPECT_EQ(rows, (std::vector<int>{11, 11, 11, 11, 11, 11, 10, 10}));
-  const auto padded =
-      run_forward(reference, plan_of(reference.config, mesh_of(2, 1, 4), RingMethod::kP2p,
-                                     HeadPolicy::kPadAny, RowPolicy::kPad));
+  const auto padded = run_forward(
+      reference, plan_of(reference.config, mesh_with(2, 1, 4), RingMethod::kP2p,
+                         HeadPolicy::kPadAny, RowPolicy::kPad));
   EXPECT_EQ(padded[6].shape.attention_heads, 2);
   EXPECT_EQ(padded[6].shape.real_heads, 1);
   EXPECT_EQ(padded[6].shape.rows, 11);
@@ -142,9 +71,10 @@ TEST(H3Parity, BL047BL048ModulationIsDividedOverTp) {
                              (reference.config.time_dim + 1) * 4;
   ASSERT_NE(reference.config.adaln_width() % 7, 0);
   const std::int64_t whole =
-      run_forward(reference, plan_of(reference.config, mesh_of(1, 1, 1)))[0].weight_bytes;
+      run_forward(reference, plan_of(reference.config, mesh_with(1, 1, 1)))[0]
+          .weight_bytes;
   ASSERT_GT(adaln, whole / 5);
-  const Plan plan = plan_of(reference.config, mesh_of(7, 1, 1));
+  const Plan plan = plan_of(reference.config, mesh_with(7, 1, 1));
   expect_parity(reference, plan);
   std::int64_t divided = 0;
   for (const RankResult& r : run_forward(reference, plan)) {
@@ -157,7 +87,7 @@ TEST(H3Parity, BL047BL048ModulationIsDividedOverTp) {
 // Bytes copied from the checkpoint are those of the rank's own shard.
 TEST(H3Parity, BytesReadAreTheShards) {
   const H3Reference reference("h6");  // in four files
-  for (const Mesh& mesh : {mesh_of(1, 1, 1), mesh_of(3, 1, 2), mesh_of(6, 1, 1)}) {
+  for (const Mesh& mesh : {mesh_with(1, 1, 1), mesh_with(3, 1, 2), mesh_with(6, 1, 1)}) {
     for (const RankResult& r : run_forward(reference, plan_of(reference.config, mesh))) {
       EXPECT_LE(r.bytes_read, r.weight_bytes * 1.02);
       EXPECT_GE(r.bytes_read, static_cast<std::uint64_t>(r.weight_bytes));
@@ -183,10 +113,11 @@ TEST(H3Parity, Bf16StaysNearOneDevice) {
       }
       return of;
     };
-    const auto one = errors(mesh_of(1, 1, 1), RingMethod::kP2p);
+    const auto one = errors(mesh_with(1, 1, 1), RingMethod::kP2p);
     EXPECT_GT(one.at("video"), 1e-4);  // bf16 it is
-    for (const Mesh& mesh : {mesh_of(2, 1, 1), mesh_of(1, 4, 1), mesh_of(1, 1, 4),
-                             mesh_of(2, 2, 2), mesh_of(2, 1, 4), mesh_of(1, 2, 4)}) {
+    for (const Mesh& mesh :
+         {mesh_with(2, 1, 1), mesh_with(1, 4, 1), mesh_with(1, 1, 4), mesh_with(2, 2, 2),
+          mesh_with(2, 1, 4), mesh_with(1, 2, 4)}) {
       for (const RingMethod method : {RingMethod::kP2p, RingMethod::kAllGather}) {
         for (const auto& [stream, error] : errors(mesh, method)) {
           EXPECT_LE(error, 1.5 * one.at(stream))
@@ -199,7 +130,7 @@ TEST(H3Parity, Bf16StaysNearOneDevice) {
 
 TEST(H3Parity, DenoiseLoop) {
   const H3Reference reference("h8");
-  for (const Mesh& mesh : {mesh_of(1, 1, 1), mesh_of(2, 2, 2), mesh_of(1, 1, 3)}) {
+  for (const Mesh& mesh : {mesh_with(1, 1, 1), mesh_with(2, 2, 2), mesh_with(1, 1, 3)}) {
     const Plan plan = plan_of(reference.config, mesh);
     run_ranks(mesh, [&](const DeviceMesh& ranks) {
       const auto weights = checkpoint_weights(reference.folder);
