@@ -65,7 +65,7 @@ void factor(int n, const std::vector<Axis>& axes, std::size_t at, Degrees& degre
 
 }  // namespace
 
-std::vector<int> useful_counts(const Topology& topology) {
+std::vector<int> useful_counts(const Topology& topology, int heads) {
   const int devices = topology.devices();
   std::set<int> counts;
   for (int n = 1; n <= std::min(devices, 16); ++n)
@@ -76,10 +76,13 @@ std::vector<int> useful_counts(const Topology& topology) {
     inner /= level.size;
     if (inner == 1 && topology.levels.size() > 1) continue;
     const int members = devices / inner;
-    if (devices <= 256 || members <= 16) {
-      for (int k = 1; k <= members; ++k) counts.insert(k * inner);
-    } else {
-      for (int k = 1; k <= members; k *= 2) counts.insert(k * inner);
+    for (int k = 1; k <= members; ++k) {
+      if (k > 256) k = std::min(members, 2 * k - 2);  // doubling from here on
+      const int n = k * inner;
+      const bool even_heads = heads % n == 0 || (n % heads == 0 && n <= 2 * heads);
+      const bool round =
+          devices % n == 0 || (!neuron(topology) && n % 8 == 0 && n <= 256);
+      if (round || even_heads) counts.insert(n);
     }
   }
   for (int n = devices; n >= 1; n /= 2) {

@@ -16,9 +16,10 @@
 
 namespace hpplan {
 
-// Device counts worth planning for, ascending: every count of one domain up to 16, whole chips or nodes,
-// halves and quarters of the rest, the whole machine.
-std::vector<int> useful_counts(const Topology& topology);
+// Device counts worth planning for, ascending: every count up to 16 (Neuron: powers of two, as jobs are granted), the
+// whole machine halved again and again, whole chips, nodes and rows where they divide the machine, are a
+// multiple of 8, or share the heads out evenly (56 of 64 for 56 heads).
+std::vector<int> useful_counts(const Topology& topology, int heads);
 
 // The slices of exactly so many devices: how many of each level; where no such product exists, a flat run of the
 // outer levels' members (14 chips x 4 cores). Neuron jobs are runs of consecutive cores. Never empty for

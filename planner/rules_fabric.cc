@@ -59,7 +59,12 @@ std::optional<Mesh> mesh_of_grid(const RankGrid& grid, const Topology& topology,
       ranks[place] = grid.lines[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)];
     }
   }
-  for (std::size_t r = 0; r < devices.size(); ++r) devices[r] = static_cast<int>(r);
+  // The lists name devices; where some lines are left out, ranks count those in use.
+  devices = ranks;
+  std::sort(devices.begin(), devices.end());
+  for (int& rank : ranks)
+    rank = static_cast<int>(std::lower_bound(devices.begin(), devices.end(), rank) -
+                            devices.begin());
   return Mesh(degrees, {kAxes.begin(), kAxes.end()}, std::move(ranks),
               std::move(devices));
 }

@@ -61,7 +61,7 @@ std::vector<int> counts_of(const Problem& problem, const SearchOptions& options)
       options.objective != Objective::kThroughput)
     return {static_cast<int>(pinned)};
   if (options.objective == Objective::kThroughput) return {problem.topology.devices()};
-  std::vector<int> counts = useful_counts(problem.topology);
+  std::vector<int> counts = useful_counts(problem.topology, problem.model.heads);
   counts.erase(std::remove_if(counts.begin(), counts.end(),
                               [&](int n) { return n % pinned != 0; }),
                counts.end());
