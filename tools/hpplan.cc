@@ -60,6 +60,7 @@ int main(int argc, char** argv) {
   hpplan::tools::add_check(app, code);
   hpplan::tools::add_list(app, code);
   hpplan::tools::add_show(app, code);
+  hpplan::tools::add_validate(app, code);
   try {
     app.parse(argc, argv);
     hpplan::tools::run_plan(app);

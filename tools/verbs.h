@@ -12,6 +12,7 @@ void run_plan(CLI::App& app);              // after parsing, when no verb was gi
 void add_check(CLI::App& app, int& code);
 void add_list(CLI::App& app, int& code);
 void add_show(CLI::App& app, int& code);
+void add_validate(CLI::App& app, int& code);
 
 // "table", "yaml" or "json"; "" becomes table on a terminal, yaml otherwise.
 std::string output_format(const std::string& asked);

@@ -1,0 +1,56 @@
+// Validation: the whole planner over published measurements. What it gives is data; validate_report.h prints it.
+//
+// A set is the layouts of one group and subgroup at one device count. Per set of two or more:
+//   regret  measured time of the layout predicted fastest / of the fastest, at least 1
+//   tau     Kendall's rank correlation over pairs whose measured times differ by more than 1 %
+// Per subgroup: mape, the mean relative error after one row has set the level, averaged over which row it is.
+// Per row with seconds a step: level, |predicted / measured - 1| with nothing fitted.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "planner/problem.h"
+#include "planner/spec/catalog.h"
+#include "planner/spec/measurements_yaml.h"
+
+namespace hpplan {
+
+struct GroupScore {
+  std::string id, use, engine, device;
+  int rows = 0, sets = 0;
+  std::optional<double> regret, regret_best_of_3, tau, mape, level;
+  std::optional<double> level_left_out;  // after a factor fitted on the other groups of the same engine and device
+  double pairs = 0, pairs_right = 0;     // pairs over 5 % apart
+  int failed = 0, failed_predicted = 0, false_alarms = 0, running = 0;
+  struct Row {
+    std::string text;  // "tp2 x ulysses4, 8 devices"
+    double measured = 0, predicted = 0;
+    bool per_step = false;
+  };
+  std::vector<Row> detail;
+};
+
+struct Skipped {
+  std::string id, reason;
+  int rows = 0;
+};
+
+struct Validation {
+  std::vector<GroupScore> groups;  // those with at least one row, in file order
+  std::vector<Skipped> skipped;    // rows that could not be mapped, by reason
+  // Means over sets or groups; nullopt when there is none.
+  std::optional<double> regret_mean, regret_best_of_3_mean, tau_mean, mape_median, level_median, level_left_out_median,
+      pairs_right;
+  int sets = 0, failed = 0, failed_predicted = 0, false_alarms = 0, running = 0;
+};
+
+Validation validate(const Catalog& catalog, const std::vector<MeasuredGroup>& groups, const Ablation& ablation = {});
+
+// The full model and each part of it switched off, by name.
+std::vector<std::pair<std::string, Validation>> ablate(const Catalog& catalog,
+                                                       const std::vector<MeasuredGroup>& groups);
+
+}  // namespace hpplan
