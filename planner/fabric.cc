@@ -73,7 +73,7 @@ Fabric::Impl::Impl(const Topology& t, const FabricRates& r)
   }
   // A socket is a child of the outermost PCIe level where something stands below it.
   if (socket_level >= 0 && stride[socket_level] > 1) socket_split = true;
-  bounce = t.peer_access == PeerAccess::kNone;
+  bounce = t.peer_access == PeerAccess::kNone && socket_level >= 0;
 
   const int domain = network < 0 ? devices : stride[network];
   for (int first = 0; first < devices; first += domain) {

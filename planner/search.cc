@@ -7,7 +7,9 @@
 
 #include "planner/layouts.h"
 #include "planner/search_notes.h"
+#include "planner/spec/catalog.h"
 #include "planner/spec/error.h"
+#include "planner/spec/rates_yaml.h"
 
 namespace hpplan {
 namespace {
@@ -109,6 +111,16 @@ void note_restrictions(const Problem& problem, const SearchOptions& options,
     free.engine.rank_grids.clear();
     if (const auto best = best_of(free, options, counts))
       notes.push_back(cost_of_order(problem, chosen, *best));
+  }
+  if (problem.topology.peer_access == PeerAccess::kUnknown) {
+    Problem without = problem;
+    without.topology.peer_access = PeerAccess::kNone;
+    const auto rates = Catalog().find(DataKind::kFabric, "pcie-nop2p");
+    without.fabric_rates = parse_fabric(rates.text, rates.file);
+    without.fabric =
+        std::make_shared<const Fabric>(without.topology, without.fabric_rates);
+    if (const auto best = best_of(without, options, counts))
+      notes.push_back(unknown_peers(chosen, *best));
   }
   const bool eager =
       problem.topology.has_fabric_rules && problem.fabric_rules != FabricRules::kCompiled;

@@ -81,11 +81,6 @@ std::vector<std::string> notes_of(const Problem& problem, const SearchOptions& o
       notes.push_back(why);
     }
   }
-  if (problem.topology.peer_access == PeerAccess::kUnknown)
-    notes.push_back(
-        "peer access of this machine is not known and was taken to work; without it, or "
-        "where an all-to-all collapses, another layout is best: time an all-to-all and a "
-        "send/recv at 2, 4 and 8 ranks");
   return notes;
 }
 
@@ -107,6 +102,16 @@ std::string cost_of_eager(const Layout& chosen, const Layout& compiled) {
   return concat("eager fabric rules cost ", percent(loss), ": compiled rules allow ",
                 name_of(compiled), " on ", compiled.degrees.product(), " devices at ",
                 seconds(compiled.step), " a step");
+}
+
+std::string unknown_peers(const Layout& chosen, const Layout& without) {
+  std::string text =
+      concat("peer access of this machine is not known: ", name_of(chosen), " takes ",
+             seconds(chosen.step), " a step if it works; if it does not, ");
+  text += without.degrees == chosen.degrees && without.method == chosen.method
+              ? concat("it takes ", seconds(without.step), " and is still best")
+              : concat(name_of(without), " is best at ", seconds(without.step));
+  return text + "; time an all-to-all and a send/recv at 2, 4 and 8 ranks to know";
 }
 
 }  // namespace hpplan

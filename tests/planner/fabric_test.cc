@@ -371,8 +371,7 @@ TEST(Fabric, CubeMeshTrafficFollowsItsLinks) {
 }
 
 TEST(Fabric, RingSearchGivesUpWithinItsBudget) {
-  // Two 8-cliques joined by two links that share a vertex on one side: no articulation on
-  // the other side helps; a search would not end.
+  // One link joins the cliques: no ring, and a search for it would not end.
   Topology t = machine("cliques", {level("gpu", 16, LinkKind::kGraph)});
   for (int half = 0; half < 16; half += 8)
     for (int a = 0; a < 8; ++a)

@@ -234,6 +234,19 @@ TEST(Search, FixedRankOrderSaysWhatItCosts) {
   EXPECT_NE(note_with(*result.plan, "the rank order of sglang costs"), "");
 }
 
+TEST(Search, UnknownPeerAccessShowsBothAnswers) {
+  const SearchResult result =
+      make_plan(problem_named("minimax-h3", "g6e.48xl", "hprun"), {});
+  ASSERT_TRUE(result.plan);
+  const std::string note =
+      note_with(*result.plan, "peer access of this machine is not known");
+  EXPECT_NE(note.find("if it works"), std::string::npos);
+  EXPECT_NE(note.find("if it does not"), std::string::npos);
+  const SearchResult known =
+      make_plan(problem_named("minimax-h3", "l40s-x8", "hprun"), {});
+  EXPECT_EQ(note_with(*known.plan, "peer access"), "");
+}
+
 TEST(Search, PinnedDegreesStillSearchPlacements) {
   const Problem problem =
       problem_named("minimax-h3", "trn2.48xl", "hprun", FabricRules::kCompiled);
