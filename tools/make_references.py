@@ -18,6 +18,8 @@ number of ranks divides, modalities interleaved in pieces, conditioning rows at 
   tools/make_references.py --out /tmp/h3 --config h8    one of them
   tools/make_references.py --out /tmp/h3 --config h8 --seed 7     the same dimensions, other numbers
   tools/make_references.py --check tests/data/h3        make them again and compare with what is there
+  tools/make_references.py --layout tests/data/h3/layout.safetensors      the packed rows of a request, as the
+                                                        pipeline lays them out (this one needs transformers too)
 
 Needs torch, diffusers (0.42 or newer) and safetensors; `tools/torch_setup --python` installs them.
 """
@@ -100,6 +102,18 @@ def row_timesteps(rows, video_t, audio_t, condition_t):
     t[rows["video_indices"][:CONDITION_ROWS]] = condition_t
     t[rows["audio_indices"]] = audio_t
     return torch.unique(t, sorted=True, return_inverse=True)
+
+
+def pipeline_layout():
+    """What the pipeline packs for 7 text rows, 2 x 11 audio rows and 7 latent frames of 3 x 5 rows."""
+    import torch
+    from diffusers.modular_pipelines.minimax_h3.before_denoise import MiniMaxH3PrepareLayoutStep
+
+    names = ("position_ids", "token_tags", "video_indices", "audio_indices", "text_indices")
+    packed = MiniMaxH3PrepareLayoutStep.build_packed_sequence(
+        text_token_tags=torch.ones(7, dtype=torch.long), num_latent_frames=7, latent_height=6, latent_width=10,
+        num_audio_latents=11, patch_size=(1, 2, 2), audio_channels=2, audio_tag=2, video_tag=0)
+    return {name: tensor.contiguous() for name, tensor in zip(names, packed)}
 
 
 def build(config, seed):
@@ -195,6 +209,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, metavar="DIR", help="write DIR/NAME for each configuration")
     parser.add_argument("--check", type=pathlib.Path, metavar="DIR", help="compare DIR/NAME with newly made ones")
+    parser.add_argument("--layout", type=pathlib.Path, metavar="FILE", help="write the pipeline's packed layout")
     parser.add_argument("--config", action="append", choices=sorted(CONFIGS), help="only this one (repeatable)")
     parser.add_argument("--seed", type=int, default=SEED, help=f"of weights and inputs (default {SEED})")
     parser.add_argument("--list", action="store_true", help="print the configurations and stop")
@@ -204,16 +219,19 @@ def main():
         for name in names:
             print(name, CONFIGS[name])
         return 0
-    if (args.out is None) == (args.check is None):
-        parser.error("one of --out, --check or --list is needed")
+    if sum(x is not None for x in (args.out, args.check, args.layout)) != 1:
+        parser.error("one of --out, --check, --layout or --list is needed")
     try:
         import diffusers  # noqa: F401
-        import safetensors  # noqa: F401
+        import safetensors.torch  # noqa: F401
         import torch  # noqa: F401
     except ImportError as error:
         print(f"make_references: {error.name} is missing; `tools/torch_setup --python` installs what is needed",
               file=sys.stderr)
         return 2
+    if args.layout:
+        safetensors.torch.save_file(pipeline_layout(), args.layout)
+        return 0
     if args.check:
         return 1 if check(args.check, names) else 0
     for name in names:

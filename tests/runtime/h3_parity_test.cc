@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/denoise.h"
+#include "runtime/models/h3_request.h"
 #include "runtime/weights.h"
 #include "tests/support/run_ranks.h"
 
@@ -82,6 +83,94 @@ TEST(H3Parity, BL047BL048ModulationIsDividedOverTp) {
     divided += r.weight_bytes;
   }
   EXPECT_LT(divided, 7 * whole - 6 * adaln + 7);
+}
+
+// BL-010: the shard of a weight is chosen by the tp coordinate and rows by the sequence
+// coordinate, never by the rank's number: any numbering of the grid gives the same
+// result.
+TEST(H3Parity, BL010AnyNumberingOfTheRanks) {
+  const H3Reference reference("h8");
+  const std::vector<int> devices = {0, 1, 2, 3, 4, 5, 6, 7};
+  const std::vector<Axis> dims = {Axis::kTp, Axis::kUlysses, Axis::kRing};
+  for (const std::vector<int>& ranks : {std::vector{5, 0, 7, 2, 1, 4, 3, 6},
+                                        {7, 6, 5, 4, 3, 2, 1, 0},
+                                        {0, 2, 4, 6, 1, 3, 5, 7}}) {
+    expect_parity(reference, plan_of(reference.config,
+                                     Mesh(Degrees::make(2, 2, 2), dims, ranks, devices)));
+  }
+}
+
+// One step of a seeded model on a request with so many video rows, gathered.
+TensorMap seeded_step(const H3Reference& reference, const Plan& plan,
+                      std::int64_t video_rows) {
+  TensorMap out;
+  run_ranks(plan.chosen.mesh, [&](const DeviceMesh& mesh) {
+    c10::InferenceMode inference;
+    const auto weights = seeded_weights(5);
+    const auto model = make_model(plan, mesh, *weights);
+    Workload workload;
+    const Rows rows{{{"text", StreamKind::kPacked, 3},
+                     {"audio", StreamKind::kPacked, 2},
+                     {"video", StreamKind::kPacked, video_rows}}};
+    TensorMap inputs = model->random_request(rows, workload, 9);
+    model->prepare(inputs);
+    const TensorMap noise = initial_noise(model->latent_shapes(), 11);
+    inputs.insert(noise.begin(), noise.end());
+    const TensorMap times = h3_times(inputs, 0.25F, 0.75F, 1.0F);
+    inputs.insert(times.begin(), times.end());
+    const TensorMap velocity = model->forward(inputs);
+    if (mesh.main()) out = velocity;
+  });
+  return out;
+}
+
+// BL-074, BL-077, BL-080: every remainder of the rows modulo the degree, the last row
+// included, padded or not.
+TEST(H3Parity, BL074BL077BL080EveryRemainderOfRows) {
+  const H3Reference reference("h8");
+  const Plan one = plan_of(reference.config, mesh_with(1, 1, 1));
+  for (std::int64_t video_rows = 2; video_rows < 10; ++video_rows) {
+    const TensorMap want = seeded_step(reference, one, video_rows);
+    for (const Mesh& mesh :
+         {mesh_with(1, 1, 4), mesh_with(1, 4, 1), mesh_with(1, 2, 2)}) {
+      for (const RowPolicy rows : {RowPolicy::kUneven, RowPolicy::kPad}) {
+        const TensorMap got = seeded_step(
+            reference,
+            plan_of(reference.config, mesh, RingMethod::kP2p, HeadPolicy::kUneven, rows),
+            video_rows);
+        for (const char* stream : {"video", "audio"}) {
+          EXPECT_LE(relative_l2(got.at(stream), want.at(stream)), 1e-6)
+              << stream << " " << video_rows << " rows on " << mesh.degrees().str();
+          EXPECT_LE(
+              relative_l2(got.at(stream).slice(1, -1), want.at(stream).slice(1, -1)),
+              1e-5)
+              << "last row";
+        }
+      }
+    }
+  }
+}
+
+// BL-099: noise is drawn once at global shape; what ranks hold of it is the same noise on
+// every mesh.
+TEST(H3Parity, BL099NoiseIsTheSameOnEveryMesh) {
+  const H3Reference reference("h8");
+  const std::map<std::string, std::vector<std::int64_t>> shapes = {{"video", {1, 26, 16}},
+                                                                   {"audio", {1, 10, 6}}};
+  const TensorMap noise = initial_noise(shapes, 3);
+  EXPECT_FALSE(at::equal(noise.at("video"), initial_noise(shapes, 4).at("video")));
+  for (const Mesh& mesh : {mesh_with(1, 1, 4), mesh_with(2, 3, 1)}) {
+    const Plan plan = plan_of(reference.config, mesh);
+    run_ranks(mesh, [&](const DeviceMesh& ranks) {
+      const auto weights = checkpoint_weights(reference.folder);
+      const auto model = make_model(plan, ranks, *weights);
+      model->prepare(reference.loop_request());
+      EXPECT_EQ(model->latent_shapes(), shapes);
+      const TensorMap back = model->gather(model->local(initial_noise(shapes, 3)));
+      for (const auto& [name, tensor] : noise)
+        EXPECT_TRUE(at::equal(back.at(name), tensor)) << name;
+    });
+  }
 }
 
 // Bytes copied from the checkpoint are those of the rank's own shard.
