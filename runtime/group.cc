@@ -319,7 +319,9 @@ Pending Group::all_gather_async(const at::Tensor& x, std::int64_t dim,
   return start(
       Collective::kAllGather, bytes,
       [&] {
-        if (even) {
+        // Gloo's own gather passes parts on from rank to rank; sent each to all, a part
+        // is one hop away, and lands where it belongs.
+        if (even && impl_->backend->supportsCoalescing()) {
           at::Tensor flat = own.view({-1});
           return std::vector<Handle>{impl_->backend->all_gather_single(all, flat)};
         }
