@@ -1,0 +1,109 @@
+#include "planner/fit.h"
+
+#include <Eigen/Dense>
+#include <cmath>
+#include <set>
+
+#include "planner/collectives.h"
+
+namespace hpplan {
+
+std::vector<double> fit_nonnegative(const std::vector<std::vector<double>>& rows,
+                                    const std::vector<double>& b) {
+  HP_CHECK(!rows.empty() && rows.size() == b.size() && rows[0].size() <= 8, rows.size(),
+           " ", b.size());
+  const auto m = static_cast<Eigen::Index>(rows.size());
+  const auto n = static_cast<Eigen::Index>(rows[0].size());
+  Eigen::MatrixXd all(m, n);
+  Eigen::VectorXd target(m);
+  for (Eigen::Index i = 0; i < m; ++i) {
+    target(i) = b[static_cast<std::size_t>(i)];
+    for (Eigen::Index j = 0; j < n; ++j)
+      all(i, j) = rows[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)];
+  }
+  std::vector<double> best(static_cast<std::size_t>(n), 0);
+  double least = target.squaredNorm();
+  for (unsigned active = 1; active < (1u << n); ++active) {
+    std::vector<Eigen::Index> columns;
+    for (Eigen::Index j = 0; j < n; ++j)
+      if ((active >> j & 1u) != 0) columns.push_back(j);
+    Eigen::MatrixXd some(m, static_cast<Eigen::Index>(columns.size()));
+    for (std::size_t j = 0; j < columns.size(); ++j)
+      some.col(static_cast<Eigen::Index>(j)) = all.col(columns[j]);
+    const Eigen::VectorXd x = some.colPivHouseholderQr().solve(target);
+    if ((x.array() < 0).any() || !x.allFinite()) continue;
+    const double error = (some * x - target).squaredNorm();
+    if (error >= least) continue;
+    least = error;
+    std::fill(best.begin(), best.end(), 0);
+    for (std::size_t j = 0; j < columns.size(); ++j)
+      best[static_cast<std::size_t>(columns[j])] = x(static_cast<Eigen::Index>(j));
+  }
+  return best;
+}
+
+CurveFit fit_curve(Collective op, int ranks, const std::vector<BenchRow>& rows,
+                   const Location& where) {
+  std::set<double> sizes;
+  for (const BenchRow& row : rows) sizes.insert(row.size.value);
+  if (sizes.size() < 3)
+    throw InputError(where, "",
+                     concat(to_string(op), " over ", ranks, " ranks: ", sizes.size(),
+                            " different sizes, a curve needs 3 or more"));
+  // Scaled so that the three columns are alike: microseconds, GB, 10^4.5 bytes.
+  std::vector<std::vector<double>> a;
+  for (const BenchRow& row : rows) {
+    const double w = wire_bytes(op, ranks, row.size).value;
+    a.push_back({1e-6 / row.time.value, w / 1e9 / row.time.value,
+                 std::sqrt(w) / 31622.8 / row.time.value});
+  }
+  const std::vector<double> x = fit_nonnegative(a, std::vector<double>(rows.size(), 1));
+  if (x[1] <= 0)
+    throw InputError(
+        where, "",
+        concat(
+            to_string(op), " over ", ranks,
+            " ranks: the times do not grow with the size, so no bandwidth can be told: "
+            "measure up to larger sizes"));
+  CurveFit fit;
+  fit.curve.op = op;
+  fit.curve.n = ranks;
+  fit.curve.a = Seconds(x[0] * 1e-6);
+  fit.curve.bandwidth = BytesPerSecond(1e9 / x[1]);
+  fit.curve.c = x[2] / 31622.8;
+  fit.curve.source = Source::kMeasured;
+  fit.points = static_cast<int>(rows.size());
+  for (const BenchRow& row : rows) {
+    const Bytes w = wire_bytes(op, ranks, row.size);
+    const double t = fit.curve.a.value + (w / fit.curve.bandwidth).value +
+                     fit.curve.c * std::sqrt(w.value);
+    const double error = std::abs(t / row.time.value - 1);
+    fit.mean_error += error / static_cast<double>(rows.size());
+    if (error > fit.worst_error) {
+      fit.worst_error = error;
+      fit.worst_size = row.size;
+    }
+  }
+  return fit;
+}
+
+std::vector<double> fit_factors(const std::vector<std::vector<double>>& parts,
+                                const std::vector<double>& measured, double pull) {
+  HP_CHECK(!parts.empty() && parts.size() == measured.size(), parts.size());
+  std::vector<std::vector<double>> a;
+  std::vector<double> b;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    a.push_back(parts[i]);
+    for (double& part : a.back()) part /= measured[i];
+    b.push_back(1);
+  }
+  const std::size_t n = parts[0].size();
+  for (std::size_t j = 0; j < n; ++j) {
+    a.emplace_back(n, 0);
+    a.back()[j] = pull;
+    b.push_back(pull);
+  }
+  return fit_nonnegative(a, b);
+}
+
+}  // namespace hpplan

@@ -1,0 +1,36 @@
+// Least squares of what the planner calibrates, by Eigen.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "planner/bench_import.h"
+#include "planner/spec/rates.h"
+
+namespace hpplan {
+
+// x >= 0 that minimises |A x - b|: least squares over every set of active columns, the
+// best one without a negative entry. rows[i] is a row of A; at most 8 columns.
+std::vector<double> fit_nonnegative(const std::vector<std::vector<double>>& rows,
+                                    const std::vector<double>& b);
+
+struct CurveFit {
+  CollectiveCurve curve;
+  int points = 0;
+  double mean_error = 0, worst_error = 0;  // of a point's time, relative
+  Bytes worst_size;
+};
+
+// t = a + w/B + c*sqrt(w), w wire bytes of a rank, by relative residuals. Every point
+// counts the same, so that the middle sizes where protocols change weigh as much as the
+// large ones. Throws InputError when the sizes are too few (three different ones) or no
+// bandwidth comes out.
+CurveFit fit_curve(Collective op, int ranks, const std::vector<BenchRow>& rows,
+                   const Location& where);
+
+// Factors on parts of a step: measured = sum of factor * part, relative residuals, drawn
+// towards 1 with `pull` (the weight of one run); never negative.
+std::vector<double> fit_factors(const std::vector<std::vector<double>>& parts,
+                                const std::vector<double>& measured, double pull);
+
+}  // namespace hpplan
