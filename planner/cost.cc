@@ -150,6 +150,14 @@ StepModel::StepModel(const Problem& p, const Degrees& degrees, RingMethod method
       hops += (R - 1) * count;
     } else {
       attention_ += count * attention_time(device, dtype, fa2, batch, heads, model.head_dim, q, all_rows);
+      if (R > 1 && p.engine.gather_in_blocks) {
+        // The blocks' own starts and wave losses, and a merge after each.
+        const Seconds chunk = attention_time(device, dtype, fa2, batch, heads, model.head_dim, q, q);
+        attention_ += count * (R * chunk - attention_time(device, dtype, fa2, batch, heads, model.head_dim, q, all_rows));
+        if (p.ablation.ring_merge)
+          gather_merge_ += count * (R - 1) * memory_time(device, stack.passes_ring_merge * batch * q * heads * d * 4);
+        hops += (R - 1) * count;
+      }
       if (R > 1) {
         gather_.push_back({Collective::kAllGather, degrees.ring(), count,
                            Bytes(2 * batch * all_rows * kv_heads * d * e)});
@@ -182,7 +190,7 @@ CostBreakdown StepModel::at(const AxisPaths& paths) const {
   cost.attention = attention_;
   cost.tp = time_of(tp_, path(Axis::kTp));
   cost.ulysses = time_of(ulysses_, path(Axis::kUlysses)) + packing_;
-  cost.ring_exposed = time_of(gather_, path(Axis::kRing));
+  cost.ring_exposed = time_of(gather_, path(Axis::kRing)) + gather_merge_;
   AxisPath ring_path = path(Axis::kRing);
   if (!contention_) ring_path.contention = std::min(ring_path.contention, 1.0);
   for (const Ring& ring : ring_) {

@@ -51,6 +51,7 @@ class StepModel {
   Seconds compute_;                  // GEMM and elementwise of a step
   Seconds attention_;                // all of a step, ring chunks included
   Seconds packing_;                  // around the all-to-alls
+  Seconds gather_merge_;             // of an engine that gathers K/V and still attends block by block
   std::vector<Exchange> tp_, ulysses_, gather_, cfg_;
   struct Ring {                      // one p2p attention op
     double count = 0;                // a step

@@ -106,6 +106,7 @@ struct Engine {
   bool ring_allgather = true;
   bool ring_with_ulysses = true;
   bool allgather_with_ulysses = true;    // K/V gather beside ulysses
+  bool gather_in_blocks = false;         // gathers K/V at once, attends block by block and merges as a ring does
   bool cfg = true;
   int cfg_max = 2;                       // 0: as many as the request has branches
   bool explicit_mesh = false;            // takes any rank grid; else rank_order is what it builds

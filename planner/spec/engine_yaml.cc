@@ -133,6 +133,7 @@ void read_axes(MapReader map, Engine& e) {
   }
   e.ring_with_ulysses = map.boolean_or("ring_with_ulysses", true);
   e.allgather_with_ulysses = map.boolean_or("allgather_with_ulysses", true);
+  e.gather_in_blocks = map.boolean_or("gather_in_blocks", false);
   e.ring_with_mask = map.boolean_or("ring_with_mask", true);
   e.ring_with_joint = map.boolean_or("ring_with_joint", true);
   e.ring_with_gqa = map.boolean_or("ring_with_gqa", true);

@@ -222,20 +222,20 @@ TEST(RulesEngine, AMeshTheEngineDoesNotBuildNamesTheAxisAndItsGroups) {
 TEST(RulesEngine, NeuronPluginRowsAndColumns) {
   Problem p = problem_of(minimax_h3(), "vllm-omni-neuron", trn2(), 37744);
   const auto eight = engine_mesh(p, Degrees::make(8, 8, 1));
-  EXPECT_EQ(eight->groups(Axis::kTp)[0], (std::vector<int>{0, 1, 2, 3, 12, 13, 14, 15}));
+  EXPECT_EQ(eight->groups(Axis::kTp)[0], (std::vector<int>{0, 2, 4, 6, 12, 14, 8, 10}));
   EXPECT_EQ(eight->group(0, Axis::kRing),
-            (std::vector<int>{0, 4, 16, 20, 32, 36, 48, 52}));
+            (std::vector<int>{0, 1, 16, 17, 32, 33, 48, 49}));
   // 32 cores use the first rows; cfg takes neighbouring rows of a column.
   EXPECT_EQ(engine_mesh(p, Degrees::make(8, 4, 1))->group(0, Axis::kRing),
-            (std::vector<int>{0, 4, 16, 20}));
+            (std::vector<int>{0, 1, 16, 17}));
   const auto cfg = engine_mesh(p, Degrees::make(8, 4, 1, 2));
-  EXPECT_EQ(cfg->group(0, Axis::kCfg), (std::vector<int>{0, 4}));
+  EXPECT_EQ(cfg->group(0, Axis::kCfg), (std::vector<int>{0, 1}));
   EXPECT_EQ(cfg->group(0, Axis::kRing), (std::vector<int>{0, 16, 32, 48}));
-  // 8 sequence ranks with tp 4 x cfg 2: a row is 4 tp and its partner chip's 4.
+  // 8 sequence ranks with tp 4 x cfg 2: a line is two chips' tp and the linked two's.
   const auto a = engine_mesh(p, Degrees::make(4, 8, 1, 2));
-  EXPECT_EQ(a->group(0, Axis::kTp), (std::vector<int>{0, 1, 2, 3}));
+  EXPECT_EQ(a->group(0, Axis::kTp), (std::vector<int>{0, 2, 4, 6}));
   EXPECT_EQ(a->group(0, Axis::kCfg), (std::vector<int>{0, 12}));
-  EXPECT_EQ(a->group(0, Axis::kRing), (std::vector<int>{0, 4, 16, 20, 32, 36, 48, 52}));
+  EXPECT_EQ(a->group(0, Axis::kRing), (std::vector<int>{0, 1, 16, 17, 32, 33, 48, 49}));
   // Neither: arithmetic.
   EXPECT_EQ(engine_mesh(p, Degrees::make(4, 4, 1))->group(0, Axis::kRing),
             (std::vector<int>{0, 4, 8, 12}));
