@@ -68,14 +68,15 @@ MemoryEstimate estimate_memory(const Problem& p, const Degrees& degrees, RingMet
   const auto off_device = [&](Bytes needed) {
     return elsewhere || (engine.components == ComponentPlace::kHostWhenShort && needed > memory.limit);
   };
-  // The decoder's activations count with it: a part that cannot run beside the transformer does not run there.
-  // A decoder's activations grow with the pixels of the request.
+  // A decoder's activations grow with the pixels of the request; past the model's usual one it works in tiles.
   double pixels = 1;
   const ModelSpec::Default& usual = model.defaults;
   if (model.decoder.per_pixel && usual.height > 0 && usual.width > 0 && !p.workload.seq_len)
     pixels = static_cast<double>(p.workload.height) * p.workload.width * p.workload.frames * p.workload.batch /
              (static_cast<double>(usual.height) * usual.width * usual.frames * usual.batch);
+  pixels = std::min(pixels, 1.0);
 
+  // A part counts with its activations: what cannot run beside the transformer does not stay there.
   const Bytes decoding = model.decoder.activation * pixels;
   const bool decoder_off = off_device(weights + groups + decoder + decoding);
   const Bytes decoder_held = decoder_off ? Bytes(0) : decoder;

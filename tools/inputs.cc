@@ -10,6 +10,7 @@
 #include "planner/spec/hash.h"
 #include "planner/spec/local.h"
 #include "planner/spec/model_yaml.h"
+#include "planner/spec/plan_document.h"
 #include "planner/spec/rates_yaml.h"
 #include "planner/spec/topology_yaml.h"
 #include "planner/spec/yaml_reader.h"
@@ -164,6 +165,7 @@ Loaded load(const Inputs& in) {
                                   "2, 4, 8 ranks) and set peer_access in the topology"));
   loaded.problem = make_problem(std::move(model), workload, std::move(topology), std::move(engine), std::move(device),
                                 std::move(fabric), rules);
+  loaded.workload_hash = sha256(canonical(workload_document(loaded.problem.workload, loaded.problem.rows)));
   return loaded;
 }
 
