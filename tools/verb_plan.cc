@@ -37,7 +37,7 @@ SearchOptions search_options(const PlanFlags& f) {
       throw InputError({flag}, "", concat("expected a degree of at least 1, got ", *value));
     return value;
   };
-  o.devices = degree("--devices", f.inputs.devices);
+  o.devices = f.inputs.devices;  // the search knows the machine and names its range
   o.tp = degree("--tp", f.tp);
   o.ring = degree("--ring", f.ring);
   o.ulysses = degree("--ulysses", f.ulysses);
