@@ -50,12 +50,12 @@ Split split_for(const Problem& p, const Degrees& d, RingMethod method) {
   return s;
 }
 
-double predicted_seconds(const MatchedRow& row) {
+Prediction prediction_of(const MatchedRow& row) {
   const Problem& p = *row.problem;
   const Split split = split_for(p, row.degrees, row.method);
   auto mesh = engine_mesh(p, row.degrees);
   if (!mesh) mesh = Mesh::from_order(row.degrees, p.engine.rank_order);
-  return predict(p, row.degrees, row.method, split, paths_of(p, *mesh, row.method)).step.value;
+  return predict(p, row.degrees, row.method, split, paths_of(p, *mesh, row.method));
 }
 
 bool predicted_to_fail(const MatchedRow& row) {
@@ -115,7 +115,7 @@ std::optional<double> scaled_error(const std::vector<Scored>& rows) {
 Validation validate(const Catalog& catalog, const std::vector<MeasuredGroup>& groups, const Ablation& ablation) {
   Validation result;
   Matcher matcher(catalog);
-  std::vector<double> regrets, best_of_3, taus, mapes, levels;
+  std::vector<double> regrets, best_of_3, taus, mapes, levels, inside;
   double pairs = 0, right = 0;
   std::map<std::string, std::vector<std::pair<std::size_t, double>>> log_factors;  // engine and device -> group, factor
   for (const MeasuredGroup& group : groups) {
@@ -140,11 +140,13 @@ Validation validate(const Catalog& catalog, const std::vector<MeasuredGroup>& gr
       }
       ++g.running;
       g.false_alarms += predicted_to_fail(m) ? 1 : 0;
-      Scored s{row.subgroup, row.devices, m.seconds, predicted_seconds(m), m.per_step};
+      const Prediction p = prediction_of(m);
+      if (m.per_step) inside.push_back(p.low.value <= m.seconds && m.seconds <= p.high.value ? 1 : 0);
+      Scored s{row.subgroup, row.devices, m.seconds, p.step.value, m.per_step};
       g.detail.push_back({concat(row.subgroup, row.subgroup.empty() ? "" : ": ", m.degrees.str(),
                                  m.method == RingMethod::kAllGather && m.degrees.ring() > 1 ? " (gather)" : "", ", ",
                                  row.devices, " devices"),
-                          s.measured, s.predicted, s.per_step});
+                          s.measured, s.predicted, p.low.value, p.high.value, s.per_step});
       scored.push_back(std::move(s));
     }
     for (const auto& [reason, count] : reasons) result.skipped.push_back({group.id, reason, count});
@@ -224,6 +226,7 @@ Validation validate(const Catalog& catalog, const std::vector<MeasuredGroup>& gr
   result.mape_median = median(mapes);
   result.level_median = median(levels);
   result.level_left_out_median = median(left_out);
+  result.in_band = mean(inside);
   if (pairs > 0) result.pairs_right = right / pairs;
   return result;
 }

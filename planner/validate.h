@@ -27,7 +27,7 @@ struct GroupScore {
   int failed = 0, failed_predicted = 0, false_alarms = 0, running = 0;
   struct Row {
     std::string text;  // "tp2 x ulysses4, 8 devices"
-    double measured = 0, predicted = 0;
+    double measured = 0, predicted = 0, low = 0, high = 0;
     bool per_step = false;
   };
   std::vector<Row> detail;
@@ -44,6 +44,7 @@ struct Validation {
   // Means over sets or groups; nullopt when there is none.
   std::optional<double> regret_mean, regret_best_of_3_mean, tau_mean, mape_median, level_median, level_left_out_median,
       pairs_right;
+  std::optional<double> in_band;   // share of rows with seconds a step inside their band
   int sets = 0, failed = 0, failed_predicted = 0, false_alarms = 0, running = 0;
 };
 

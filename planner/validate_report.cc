@@ -28,6 +28,7 @@ Document overall(const Validation& v) {
   d["pairs_over_5_percent_right"] = number(v.pairs_right);
   d["level_median"] = number(v.level_median);
   d["level_left_out_median"] = number(v.level_left_out_median);
+  d["in_band"] = number(v.in_band);
   d["sets"] = v.sets;
   d["out_of_memory_rows"] = v.failed;
   d["out_of_memory_predicted"] = v.failed_predicted;
@@ -62,6 +63,7 @@ std::string validation_text(const Validation& v, bool detail) {
       "MAPE after one row has set the level {} (median of groups); level with nothing fitted {}, with a factor from the "
       "other groups of the same software and device {}\n",
       percent(v.mape_median), percent(v.level_median), percent(v.level_left_out_median));
+  text += fmt::format("{} of the rows with seconds a step lie in their band\n", percent(v.in_band));
   text += fmt::format("out of memory: {} of {} rows predicted, {} false alarms in {} running rows\n", v.failed_predicted,
                       v.failed, v.false_alarms, v.running);
   if (!v.skipped.empty()) {

@@ -73,6 +73,8 @@ TEST(Validate, WanOn1To64DevicesIsWithin12PercentOfItsOneDeviceRun) {
     EXPECT_NEAR(row.predicted * factor / row.measured, 1, 0.15) << row.text;
 }
 
+TEST(Validate, BandsHoldWhatTheyPromise) { EXPECT_GE(*published().in_band, 0.85); }
+
 TEST(Validate, EveryPartOfTheModelIsNeeded) {
   const Catalog catalog;
   const Catalog::Entry entry = catalog.find(DataKind::kMeasurements, "published");
