@@ -1,10 +1,12 @@
 #include "planner/fit.h"
 
 #include <Eigen/Dense>
+#include <algorithm>
 #include <cmath>
 #include <set>
 
 #include "planner/collectives.h"
+#include "planner/spec/quantity.h"
 
 namespace hpplan {
 
@@ -68,9 +70,13 @@ CurveFit fit_curve(Collective op, int ranks, const std::vector<BenchRow>& rows,
   CurveFit fit;
   fit.curve.op = op;
   fit.curve.n = ranks;
-  fit.curve.a = Seconds(x[0] * 1e-6);
-  fit.curve.bandwidth = BytesPerSecond(1e9 / x[1]);
-  fit.curve.c = x[2] / 31622.8;
+  // Four significant digits: a fitted number has no more to say.
+  const auto rounded = [](double value) {
+    return parse_number(format_rounded(value, 4));
+  };
+  fit.curve.a = Seconds(rounded(x[0]) * 1e-6);
+  fit.curve.bandwidth = BytesPerSecond(rounded(1 / x[1]) * 1e9);
+  fit.curve.c = rounded(x[2] / 31622.8 * 1e9) * 1e-9;
   fit.curve.source = Source::kMeasured;
   fit.points = static_cast<int>(rows.size());
   for (const BenchRow& row : rows) {
@@ -88,22 +94,42 @@ CurveFit fit_curve(Collective op, int ranks, const std::vector<BenchRow>& rows,
 }
 
 std::vector<double> fit_factors(const std::vector<std::vector<double>>& parts,
-                                const std::vector<double>& measured, double pull) {
-  HP_CHECK(!parts.empty() && parts.size() == measured.size(), parts.size());
-  std::vector<std::vector<double>> a;
-  std::vector<double> b;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    a.push_back(parts[i]);
-    for (double& part : a.back()) part /= measured[i];
-    b.push_back(1);
-  }
+                                const std::vector<double>& fixed,
+                                const std::vector<double>& measured, double pull,
+                                const std::vector<double>& so_far) {
+  HP_CHECK(!parts.empty() && parts.size() == measured.size() &&
+               fixed.size() == measured.size(),
+           parts.size());
+  constexpr double kLinearFrom = 0.1;
   const std::size_t n = parts[0].size();
-  for (std::size_t j = 0; j < n; ++j) {
-    a.emplace_back(n, 0);
-    a.back()[j] = pull;
-    b.push_back(pull);
+  std::vector<double> weights(parts.size(), 1), x;
+  for (int pass = 0; pass < 30; ++pass) {
+    std::vector<std::vector<double>> a;
+    std::vector<double> b;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      a.push_back(parts[i]);
+      for (double& part : a.back()) part *= weights[i] / measured[i];
+      b.push_back(weights[i] * (1 - fixed[i] / measured[i]));
+    }
+    for (std::size_t j = 0; j < n; ++j) {
+      a.emplace_back(n, 0);
+      a.back()[j] = pull * so_far[j];
+      b.push_back(pull);
+    }
+    const std::vector<double> before = x;
+    x = fit_nonnegative(a, b);
+    double moved = before.empty() ? 1 : 0;
+    for (std::size_t j = 0; j < before.size(); ++j)
+      moved = std::max(moved, std::abs(x[j] - before[j]));
+    if (moved < 1e-6) break;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      double residual = fixed[i] / measured[i] - 1;
+      for (std::size_t j = 0; j < n; ++j) residual += x[j] * parts[i][j] / measured[i];
+      weights[i] =
+          std::sqrt(std::min(1.0, kLinearFrom / std::max(1e-12, std::abs(residual))));
+    }
   }
-  return fit_nonnegative(a, b);
+  return x;
 }
 
 }  // namespace hpplan

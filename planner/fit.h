@@ -28,9 +28,13 @@ struct CurveFit {
 CurveFit fit_curve(Collective op, int ranks, const std::vector<BenchRow>& rows,
                    const Location& where);
 
-// Factors on parts of a step: measured = sum of factor * part, relative residuals, drawn
-// towards 1 with `pull` (the weight of one run); never negative.
+// Factors on parts of a step: measured - fixed = sum of factor * part, residuals relative
+// to measured, drawn with `pull` (1: as one run would) towards factor * so_far = 1; never
+// negative. Residuals above a tenth count linearly (Huber), so that a run of something
+// else does not set the level.
 std::vector<double> fit_factors(const std::vector<std::vector<double>>& parts,
-                                const std::vector<double>& measured, double pull);
+                                const std::vector<double>& fixed,
+                                const std::vector<double>& measured, double pull,
+                                const std::vector<double>& so_far);
 
 }  // namespace hpplan

@@ -61,6 +61,7 @@ int main(int argc, char** argv) {
   hpplan::tools::add_list(app, code);
   hpplan::tools::add_show(app, code);
   hpplan::tools::add_validate(app, code);
+  hpplan::tools::add_calibrate(app, code);
   try {
     app.parse(argc, argv);
     hpplan::tools::run_plan(app);

@@ -11,10 +11,17 @@
 
 namespace hpplan {
 
+// What a fitted number rests on.
+struct Confidence {
+  int points = 0;    // measurements; 0: not fitted by us
+  double error = 0;  // mean relative error of the fit over them
+};
+
 // Fraction of peak a GEMM of m x n x k reaches: emax * m/(m+m0) * n/(n+n0) * k/(k+k0).
 struct GemmRates {
   double emax = 0.8, m0 = 100, n0 = 120, k0 = 100;
   Source source = Source::kAssumed;
+  Confidence confidence;
 };
 
 // Fraction of peak attention reaches: emax(head_dim) * Q * kv/(kv+kv0), Q = wave quantization over
@@ -25,6 +32,7 @@ struct AttentionRates {
   int tile_rows_small = 0;             // head_dim up to 80; 0: as tile_rows
   double kv0 = 500;
   Source source = Source::kAssumed;
+  Confidence confidence;
 };
 
 struct DeviceRates {
@@ -53,6 +61,7 @@ struct CollectiveCurve {
   BytesPerSecond bandwidth;
   double c = 0;  // seconds per square root of a byte
   Source source = Source::kAssumed;
+  Confidence confidence;
 };
 
 struct FabricRates {

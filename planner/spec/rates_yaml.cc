@@ -27,6 +27,19 @@ double read_at_least_0(MapReader& in, const std::string& key) {
   return value;
 }
 
+// `points` and `error` of numbers that calibrate wrote.
+Confidence read_confidence(MapReader& in) {
+  Confidence c;
+  c.points = static_cast<int>(in.integer_or("points", 0, 0, 1 << 30));
+  c.error = in.number_or("error", 0);
+  if (c.error < 0) in.fail("error", concat("expected at least 0, got ", c.error));
+  return c;
+}
+
+std::string confidence_text(const Confidence& c) {
+  return c.points == 0 ? "" : concat(", points: ", c.points, ", error: ", format_number(c.error));
+}
+
 GemmRates read_gemm(const YamlNode& node, const std::string& path) {
   MapReader in(node, path);
   GemmRates g;
@@ -35,6 +48,7 @@ GemmRates read_gemm(const YamlNode& node, const std::string& path) {
   g.n0 = read_at_least_0(in, "n0");
   g.k0 = read_at_least_0(in, "k0");
   g.source = read_basis(in, Source::kAssumed);
+  g.confidence = read_confidence(in);
   in.finish();
   return g;
 }
@@ -49,20 +63,21 @@ AttentionRates read_attention(const YamlNode& node, const std::string& path) {
   a.tile_rows_small = static_cast<int>(in.integer_or("tile_rows_small", 0, 0, 1 << 20));
   a.kv0 = read_at_least_0(in, "kv0");
   a.source = read_basis(in, Source::kAssumed);
+  a.confidence = read_confidence(in);
   in.finish();
   return a;
 }
 
 std::string gemm_text(const GemmRates& g) {
   return concat("{emax: ", format_number(g.emax), ", m0: ", format_number(g.m0), ", n0: ", format_number(g.n0),
-                ", k0: ", format_number(g.k0), ", basis: ", to_string(g.source), "}\n");
+                ", k0: ", format_number(g.k0), ", basis: ", to_string(g.source), confidence_text(g.confidence), "}\n");
 }
 
 std::string attention_text(const AttentionRates& a) {
   std::string text = concat("{emax_d64: ", format_number(a.emax_d64), ", emax_d80: ", format_number(a.emax_d80),
                             ", emax_d128: ", format_number(a.emax_d128), ", tile_rows: ", a.tile_rows);
   if (a.tile_rows_small > 0) text += concat(", tile_rows_small: ", a.tile_rows_small);
-  return text + concat(", kv0: ", format_number(a.kv0), ", basis: ", to_string(a.source), "}\n");
+  return text + concat(", kv0: ", format_number(a.kv0), ", basis: ", to_string(a.source), confidence_text(a.confidence), "}\n");
 }
 
 std::string quoted(const std::string& text) {
@@ -125,6 +140,7 @@ FabricRates parse_fabric(const std::string& text, const std::string& file) {
       if (c.bandwidth.value <= 0) row.fail("bandwidth", "must be above 0");
       c.c = row.seconds_or("c", Seconds(0)).value;  // of the square root of one byte
       c.source = read_basis(row, f.source_tag);
+      c.confidence = read_confidence(row);
       row.finish();
       for (const CollectiveCurve& other : f.curves)
         if (other.op == c.op && other.n == c.n)
@@ -163,7 +179,7 @@ std::string write_fabric(const FabricRates& f) {
   if (!f.curves.empty()) text += "curves:\n";
   for (const CollectiveCurve& c : f.curves)
     text += concat("  - {op: ", to_string(c.op), ", n: ", c.n, ", a: ", format(c.a), ", bandwidth: ",
-                   format(c.bandwidth), ", c: ", format(Seconds(c.c)), ", basis: ", to_string(c.source), "}\n");
+                   format(c.bandwidth), ", c: ", format(Seconds(c.c)), ", basis: ", to_string(c.source), confidence_text(c.confidence), "}\n");
   return text;
 }
 

@@ -62,12 +62,29 @@ TEST(FitFactors, TwoPartsAndThePull) {
   // Measured = 2 * first + 0.5 * second, in different mixtures.
   const std::vector<std::vector<double>> parts = {{1, 1}, {2, 1}, {1, 4}, {3, 1}};
   std::vector<double> measured;
-  for (const auto& p : parts) measured.push_back(2 * p[0] + 0.5 * p[1]);
-  const auto factors = fit_factors(parts, measured, 1e-6);
+  for (const auto& p : parts) measured.push_back(3 + 2 * p[0] + 0.5 * p[1]);
+  const auto factors =
+      fit_factors(parts, std::vector<double>(4, 3), measured, 1e-6, {1, 1});
   EXPECT_NEAR(factors[0], 2, 1e-3);
   EXPECT_NEAR(factors[1], 0.5, 1e-3);
   // A strong pull keeps them where they were.
-  EXPECT_NEAR(fit_factors(parts, measured, 1e6)[0], 1, 1e-3);
+  EXPECT_NEAR(fit_factors(parts, std::vector<double>(4, 3), measured, 1e6, {1, 1})[0], 1,
+              1e-3);
+  // What was already taken counts: towards 1 in all.
+  EXPECT_NEAR(fit_factors(parts, std::vector<double>(4, 3), measured, 1e6, {2, 1})[0],
+              0.5, 1e-3);
+}
+
+TEST(FitFactors, OneRunOfSomethingElseDoesNotSetTheLevel) {
+  const std::vector<std::vector<double>> parts = {{1, 1}, {2, 1}, {1, 4}, {3, 1},
+                                                  {2, 3}, {4, 1}, {1, 2}};
+  std::vector<double> measured;
+  for (const auto& p : parts) measured.push_back(1.1 * p[0] + 0.9 * p[1]);
+  measured[2] *= 3;
+  const auto factors =
+      fit_factors(parts, std::vector<double>(parts.size(), 0), measured, 1e-6, {1, 1});
+  EXPECT_NEAR(factors[0], 1.1, 0.06);
+  EXPECT_NEAR(factors[1], 0.9, 0.12);
 }
 
 }  // namespace
