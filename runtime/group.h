@@ -109,9 +109,6 @@ class Group {
   class Impl;
 
  private:
-  template <class Issue, class Finish>
-  Pending start(Collective kind, std::uint64_t bytes, Issue issue, Finish finish) const;
-
   explicit Group(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
   std::shared_ptr<Impl> impl_;  // null for a group of one that was never opened
 };

@@ -111,12 +111,16 @@ TEST_P(GroupOf, BL129UnevenExchangeFromOneTable) {
 
 INSTANTIATE_TEST_SUITE_P(Sizes, GroupOf, testing::Values(2, 3, 4, 5, 8));
 
-TEST(Group, SixteenBitSums) {
+// Added in fp32 and rounded once: in bf16 1 + 2^-9 + 2^-9 would stay 1.
+TEST(Group, SixteenBitSumsAreRoundedOnce) {
   for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
-    run_ranks(tp_mesh(4), [type](const DeviceMesh& mesh) {
+    run_ranks(tp_mesh(5), [type](const DeviceMesh& mesh) {
       const Group& group = mesh.group(Axis::kTp);
-      const at::Tensor x = at::full({33}, group.rank() + 0.5).to(type);
-      EXPECT_TRUE(group.all_reduce(x).equal(at::full({33}, 8.0).to(type)));
+      const double small = type == at::kBFloat16 ? 1.0 / 512 : 1.0 / 4096;
+      const at::Tensor x = at::full({33}, group.rank() == 0 ? 1.0 : small).to(type);
+      const at::Tensor want = at::full({33}, 1.0 + 4 * small).to(type);
+      EXPECT_GT(want[0].item<float>(), 1.0F);
+      EXPECT_TRUE(group.all_reduce(x).equal(want));
     });
   }
 }
