@@ -6,7 +6,8 @@ Each configuration becomes one folder:
     config.json                            as diffusers writes it
     diffusion_pytorch_model*.safetensors   seeded random weights, every one of them (norms and biases too)
     reference.safetensors                  inputs and outputs of one forward pass (batch 2, several noise
-                                           levels, odd row counts) and of a short denoise loop (batch 1)
+                                           levels, odd row counts; outputs in fp32 and with the block stack in
+                                           bf16) and of a short denoise loop (batch 1)
 
 The forward pass is MiniMaxH3Transformer3DModel.forward on the CPU in fp32, the loop is MiniMaxH3Scheduler
 with shift 12 for video and 3 for audio. The configurations are tiny, but keep what makes the model
@@ -156,7 +157,7 @@ def build(config, seed):
             video[CONDITION_ROWS:] = schedules[0].step(v[0, CONDITION_ROWS:], tv, video[CONDITION_ROWS:])[0]
             audio = schedules[1].step(a[0], ta, audio)[0]
         tensors["loop.video_out"], tensors["loop.audio_out"] = video, audio
-    return model, {k: v.contiguous() for k, v in tensors.items()}
+    return model, forward, tensors
 
 
 def write(folder, config, seed):
@@ -164,14 +165,29 @@ def write(folder, config, seed):
     import torch
     from safetensors.torch import save_file
 
-    model, tensors = build(config, seed)
+    model, forward, tensors = build(config, seed)
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.safetensors*"):
         old.unlink()
     model.save_pretrained(folder, max_shard_size=config.get("shards", "1GB"))
+    mixed_precision(model)
+    with torch.no_grad():
+        tensors["bf16.video_velocity"], tensors["bf16.audio_velocity"] = forward(
+            tensors["video"], tensors["audio"], tensors["text"], tensors["timestep"], tensors["timestep_indices"])
+    tensors = {k: v.contiguous() for k, v in tensors.items()}
     save_file(tensors, folder / "reference.safetensors", metadata={
         "made_by": f"diffusers {diffusers.__version__}, torch {torch.__version__.split('+')[0]}", "seed": str(seed),
         "condition_rows": str(CONDITION_ROWS), "loop_steps": str(LOOP_STEPS), "condition_timestep": "0.97"})
+
+
+def mixed_precision(model):
+    """The model as a bf16 checkpoint of it is loaded: fp32 where the class keeps it, bf16 elsewhere."""
+    import torch
+
+    for name, p in model.named_parameters():
+        if not any(kept in name for kept in model._keep_in_fp32_modules):
+            p.data = p.data.to(torch.bfloat16)
+    return model
 
 
 def load_folder(folder):
@@ -195,10 +211,11 @@ def check(folder, names):
                 print(f"{name}: tensors differ: {sorted(set(old) ^ set(new))}")
                 bad += 1
                 continue
-            worst = max(
-                (float((new[k].double() - old[k].double()).norm() / old[k].double().norm().clamp_min(1e-30)), k)
-                for k in old)
-            ok = worst[0] <= 1e-6
+            difference = {
+                k: float((new[k].double() - old[k].double()).norm() / old[k].double().norm().clamp_min(1e-30)) for k in old}
+            # What bf16 rounds away depends on the machine's kernels; it only sets a scale.
+            worst = max((d, k) for k, d in difference.items() if "bf16." not in k)
+            ok = worst[0] <= 1e-6 and all(d <= 0.05 for d in difference.values())
             bad += not ok
             print(f"{name}: {len(old)} tensors, largest relative L2 difference {worst[0]:.1e} ({worst[1]}):",
                   "same" if ok else "NOT the same")
