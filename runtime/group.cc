@@ -53,6 +53,7 @@ class Pending::Work {
   }
 
   at::Tensor wait() {
+    const auto waiting = std::chrono::steady_clock::now();
     at::Tensor result;
     try {
       while (!handles_.empty()) {
@@ -64,7 +65,7 @@ class Pending::Work {
       handles_.clear();
       throw CommError(group_->world_rank, record_, words_of(e));
     }
-    group_->ledger->end(entry_);
+    group_->ledger->end(entry_, waiting);
     return result;
   }
 

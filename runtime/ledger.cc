@@ -35,10 +35,16 @@ std::map<std::string, std::uint64_t> Ledger::wire_bytes() const {
   return bytes_;
 }
 
+std::map<std::string, double> Ledger::waited_s() const {
+  const std::lock_guard lock(mutex_);
+  return waited_;
+}
+
 void Ledger::reset() {
   const std::lock_guard lock(mutex_);
   counts_.clear();
   bytes_.clear();
+  waited_.clear();
 }
 
 std::optional<CollectiveRecord> Ledger::last() const {
@@ -61,14 +67,17 @@ std::int64_t Ledger::begin(CollectiveRecord record) {
   return next_entry_++;
 }
 
-void Ledger::end(std::int64_t entry) {
+void Ledger::end(std::int64_t entry, std::chrono::steady_clock::time_point waiting) {
   CollectiveRecord record;
   Observer observer;
   {
     const std::lock_guard lock(mutex_);
     const auto it = open_.find(entry);
     HP_CHECK(it != open_.end(), "entry ", entry);
+    it->second.waiting = waiting;
     it->second.done = std::chrono::steady_clock::now();
+    waited_[it->second.axis] +=
+        std::chrono::duration<double>(*it->second.done - waiting).count();
     record = it->second;
     last_done_ = std::move(it->second);
     open_.erase(it);

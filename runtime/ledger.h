@@ -37,7 +37,9 @@ struct CollectiveRecord {
   // for a gather of n parts or a scattered sum, twice that for an all-reduce.
   std::uint64_t wire_bytes = 0;
   std::chrono::steady_clock::time_point issued;
-  std::optional<std::chrono::steady_clock::time_point> done;
+  // When this rank had nothing else to do than to wait for it, and when it was done: the
+  // time between is what no computation hides.
+  std::optional<std::chrono::steady_clock::time_point> waiting, done;
 
   // "ring shift #17 in group [1, 3, 5]"
   std::string str() const;
@@ -65,6 +67,8 @@ class Ledger {
   std::map<std::string, std::int64_t> counts() const;
   // Axis -> bytes, since the last reset.
   std::map<std::string, std::uint64_t> wire_bytes() const;
+  // Axis -> seconds this rank stood waiting, since the last reset.
+  std::map<std::string, double> waited_s() const;
   void reset();
   // The newest collective that is issued and not done; else the newest that is done.
   std::optional<CollectiveRecord> last() const;
@@ -73,12 +77,13 @@ class Ledger {
 
   // For groups.
   std::int64_t begin(CollectiveRecord record);  // returns the entry's number
-  void end(std::int64_t entry);
+  void end(std::int64_t entry, std::chrono::steady_clock::time_point waiting);
 
  private:
   mutable std::mutex mutex_;
   std::map<std::string, std::int64_t> counts_;
   std::map<std::string, std::uint64_t> bytes_;
+  std::map<std::string, double> waited_;
   std::map<std::int64_t, CollectiveRecord> open_;
   std::optional<CollectiveRecord> last_done_;
   std::int64_t next_entry_ = 0;
