@@ -67,10 +67,9 @@ def make_plan(args, folder, request, ulysses):
 def run_hprun(args, folder, plan, ulysses):
     """Seconds of every timed step."""
     out = folder / "measured.json"
-    command = [args.hprun, plan, "--nproc", ulysses, "--weights", folder, "--warmup", args.warmup, "--iterations", args.steps,
-               "--measure", out]
-    environment = dict(os.environ, OMP_NUM_THREADS=str(args.threads))
-    done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True)
+    command = [args.hprun, plan, "--nproc", ulysses, "--checkpoint", folder, "--threads", args.threads,
+               "--warmup", args.warmup, "--iterations", args.steps, "--measure", out]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))}\nended with {done.returncode}:\n{done.stderr}")
     measured = json.loads(out.read_text())
