@@ -1,4 +1,4 @@
-// hpplan: plan, check, list, show. Parsing and wiring only; one file a verb where a verb has flags of its own.
+// hpplan: planning and its verbs. Parsing and wiring only; one file a verb where a verb has flags of its own.
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
@@ -48,6 +48,7 @@ int main(int argc, char** argv) {
       "  hpplan --model wan2.1-14b --topology hgx-h200 --engine sglang --devices 8 -o plan.yaml\n"
       "  hpplan --model path/to/transformer/config.json --topology hgx-h100 --nodes 4 --pareto\n"
       "  hpplan check --model minimax-h3 --topology hgx-h200 --engine diffusers --tp 8 --ulysses 8\n"
+      "  hpplan tune --model minimax-h3-tiny --topology local --devices 4 --budget 60s -o plan.yaml\n"
       "  hprun plan.yaml --nproc 8        runs a plan\n"
       "\nThe plan goes to standard output (a table on a terminal, YAML when piped; --format decides).\n"
       "Exit code: 0 done, 1 nothing legal (or illegal, for check), 2 wrong input.\n");
@@ -62,6 +63,9 @@ int main(int argc, char** argv) {
   hpplan::tools::add_show(app, code);
   hpplan::tools::add_validate(app, code);
   hpplan::tools::add_calibrate(app, code);
+  hpplan::tools::add_tune(app, code);
+  hpplan::tools::add_bench(app, code);
+  hpplan::tools::add_compare(app, code);
   try {
     app.parse(argc, argv);
     hpplan::tools::run_plan(app);

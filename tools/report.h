@@ -6,12 +6,9 @@
 
 #include "planner/check.h"
 #include "planner/spec/plan.h"
+#include "tools/text.h"
 
 namespace hpplan::tools {
-
-struct Style {
-  bool color = false;
-};
 
 std::string plan_table(const Plan& plan, bool explain, Style style);
 std::string pareto_table(const Plan& plan, const std::vector<const Candidate*>& frontier, Style style);

@@ -8,9 +8,9 @@
 #include "planner/spec/document.h"
 #include "planner/spec/plan_document.h"
 #include "planner/spec/plan_yaml.h"
-#include "planner/spec/quantity.h"
 #include "tools/inputs.h"
 #include "tools/report.h"
+#include "tools/search_flags.h"
 #include "tools/verbs.h"
 
 namespace hpplan::tools {
@@ -18,8 +18,8 @@ namespace {
 
 struct PlanFlags {
   Inputs inputs;
-  std::optional<int> tp, ring, ulysses, cfg, replica;
-  std::string ring_method, objective = "latency", max_memory, latency_budget, format, out;
+  SearchFlags search;
+  std::string format, out;
   int top = 5;
   bool explain = false, frontier = false;
   int* code = nullptr;
@@ -28,30 +28,6 @@ struct PlanFlags {
 std::unique_ptr<PlanFlags>& flags() {
   static auto held = std::make_unique<PlanFlags>();
   return held;
-}
-
-SearchOptions search_options(const PlanFlags& f) {
-  SearchOptions o;
-  const auto degree = [](const char* flag, const std::optional<int>& value) {
-    if (value && (*value < 1 || *value > (1 << 20)))
-      throw InputError({flag}, "", concat("expected a degree of at least 1, got ", *value));
-    return value;
-  };
-  o.devices = f.inputs.devices;  // the search knows the machine and names its range
-  o.tp = degree("--tp", f.tp);
-  o.ring = degree("--ring", f.ring);
-  o.ulysses = degree("--ulysses", f.ulysses);
-  o.cfg = degree("--cfg", f.cfg);
-  o.replica = degree("--replica", f.replica);
-  if (!f.ring_method.empty()) o.ring_method = f.ring_method == "p2p" ? RingMethod::kP2p : RingMethod::kAllGather;
-  o.objective = f.objective == "latency"      ? Objective::kLatency
-                : f.objective == "throughput" ? Objective::kThroughput
-                                              : Objective::kDevices;
-  if (!f.max_memory.empty()) o.max_memory = parse_bytes(f.max_memory, {"--max-memory"});
-  if (!f.latency_budget.empty()) o.latency_budget = parse_seconds(f.latency_budget, {"--latency-budget"});
-  o.runners_up = f.top;
-  o.keep_all = f.explain || f.frontier;
-  return o;
 }
 
 // Nothing is legal: the rejections are the answer.
@@ -80,7 +56,9 @@ int refuse(const PlanFlags& f, const SearchResult& result, const std::string& fo
 
 int make(const PlanFlags& f) {
   const std::string format = output_format(f.format);
-  const SearchOptions options = search_options(f);
+  SearchOptions options = search_options(f.search, f.inputs);
+  options.runners_up = f.top;
+  options.keep_all = f.explain || f.frontier;
   Loaded loaded = load(f.inputs);
   SearchResult result = make_plan(loaded.problem, options);
   if (!result.plan) return refuse(f, result, format);
@@ -130,22 +108,7 @@ void add_plan(CLI::App& app, int& code) {
   PlanFlags& f = *flags();
   f.code = &code;
   add_input_flags(app, f.inputs);
-  const std::string search = "The search";
-  app.add_option("--devices", f.inputs.devices, "use exactly so many (default: every useful number)")->group(search);
-  app.add_option("--tp", f.tp, "pin the tensor-parallel degree")->group(search);
-  app.add_option("--ring", f.ring, "pin the ring degree")->group(search);
-  app.add_option("--ulysses", f.ulysses, "pin the Ulysses degree")->group(search);
-  app.add_option("--cfg", f.cfg, "pin the guidance-branch degree")->group(search);
-  app.add_option("--replica", f.replica, "pin the number of replicas")->group(search);
-  app.add_option("--ring-method", f.ring_method, "p2p, or allgather (K/V gather)")
-      ->check(CLI::IsMember({"p2p", "allgather"}))
-      ->group(search);
-  app.add_option("--objective", f.objective, "latency, throughput (replicas allowed) or devices (fewest)")
-      ->check(CLI::IsMember({"latency", "throughput", "devices"}))
-      ->capture_default_str()
-      ->group(search);
-  app.add_option("--max-memory", f.max_memory, "most memory of a rank, such as 60GiB")->group(search);
-  app.add_option("--latency-budget", f.latency_budget, "longest step, such as 500ms")->group(search);
+  add_search_flags(app, f.search, f.inputs);
   const std::string output = "Output";
   app.add_flag("--explain", f.explain, "every candidate and every rejection with its rule")->group(output);
   app.add_flag("--pareto", f.frontier, "the frontier of latency, devices and memory")->group(output);

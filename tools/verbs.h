@@ -14,6 +14,9 @@ void add_list(CLI::App& app, int& code);
 void add_show(CLI::App& app, int& code);
 void add_validate(CLI::App& app, int& code);
 void add_calibrate(CLI::App& app, int& code);
+void add_tune(CLI::App& app, int& code);
+void add_bench(CLI::App& app, int& code);
+void add_compare(CLI::App& app, int& code);
 
 // "table", "yaml" or "json"; "" becomes table on a terminal, yaml otherwise.
 std::string output_format(const std::string& asked);
