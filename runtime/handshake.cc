@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <thread>
 
 #include "planner/spec/error.h"
 #include "planner/spec/hash.h"
@@ -58,6 +59,10 @@ void shake_hands(const Store& store, const Plan& plan, int rank, const std::stri
                            ") than rank 0 (", first.substr(0, 23), ")");
     }
   }
+  // The store lives in rank 0: it stays until everybody has read, so that all can say what is wrong.
+  store.add("read", 1);
+  for (int i = 0; rank == 0 && !problems.empty() && i < 100 && store.add("read", 0) < world; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   if (!problems.empty()) throw InputError(concat("ranks do not agree: ", problems, "; give all ranks the same plan file"));
   // Exactly one rank is the main one, whatever the coordinates say.
   if (rank == 0) HP_CHECK(store.add("main", 1) == 1, "two ranks are rank 0");

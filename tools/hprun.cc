@@ -85,7 +85,9 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "hprun: %s\n", e.what());
     return 2;
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "hprun: %s\n", e.what());
+    // libtorch appends its own call stack; what happened is before it.
+    const std::string what = e.what();
+    std::fprintf(stderr, "hprun: %s\n", what.substr(0, what.find("\nException raised from")).c_str());
     return 1;
   }
 }

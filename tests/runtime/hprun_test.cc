@@ -1,0 +1,214 @@
+// hprun as people start it: real processes, real failures. Plans come from hpplan itself, so the two programs meet in
+// the file as they do for a user.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <netinet/in.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "planner/spec/plan_yaml.h"
+#include "planner/spec/yaml_reader.h"
+
+namespace hpplan {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+class Hprun : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() /
+              (std::string("hprun_") + testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string read(const std::string& name) const {
+    std::ifstream in(path(name));
+    std::stringstream text;
+    text << in.rdbuf();
+    return text.str();
+  }
+
+  std::string plan(const std::string& name, const std::string& degrees, int devices) const {
+    const std::string call = std::string(HPPLAN_BIN_DIR) + "/hpplan --model minimax-h3-tiny --topology local --devices " +
+                             std::to_string(devices) + " " + degrees + " --format yaml >" + path(name) + " 2>" +
+                             path(name + ".err");
+    EXPECT_EQ(std::system(call.c_str()), 0) << read(name + ".err");
+    return path(name);
+  }
+
+  // A run in the background; its output is in out.
+  pid_t start(const std::string& arguments) const {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      const std::string call =
+          "exec " + std::string(HPPLAN_BIN_DIR) + "/hprun " + arguments + " >" + path("out") + " 2>&1";
+      execl("/bin/sh", "sh", "-c", call.c_str(), nullptr);
+      _exit(127);
+    }
+    return pid;
+  }
+  static int finish(pid_t pid) {
+    int status = 0;
+    waitpid(pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  int run(const std::string& arguments) const { return finish(start(arguments)); }
+
+  static std::vector<pid_t> children(pid_t parent) {
+    std::ifstream in("/proc/" + std::to_string(parent) + "/task/" + std::to_string(parent) + "/children");
+    std::vector<pid_t> all;
+    for (pid_t child; in >> child;) all.push_back(child);
+    return all;
+  }
+  // Waits until the run is in its steps, and returns its ranks.
+  std::vector<pid_t> ranks_in_steps(pid_t launcher) const {
+    for (int i = 0; i < 600; ++i) {
+      if (read("out").find("step ") != std::string::npos) return children(launcher);
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    ADD_FAILURE() << "no step was taken: " << read("out");
+    return {};
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(Hprun, VerifiesEveryAxisAgainstOneDevice) {
+  for (const std::string degrees : {"--tp 4", "--ulysses 4", "--ring 4 --ring-method p2p", "--ring 4 --ring-method allgather",
+                                    "--tp 2 --ulysses 2", "--tp 2 --ring 2", "--ring 2 --ulysses 2"}) {
+    EXPECT_EQ(run(plan("plan.yaml", degrees, 4) + " --nproc 4 --verify --timeout 60s"), 0) << degrees << "\n" << read("out");
+    EXPECT_NE(read("out").find("\nverified"), std::string::npos) << read("out");
+  }
+}
+
+// BL-144: warm-up steps are not counted, and the median stands beside every step.
+TEST_F(Hprun, BL144MeasuresAfterWarmUp) {
+  const std::string plan_file = plan("plan.yaml", "--tp 2 --ulysses 2", 4);
+  ASSERT_EQ(run(plan_file + " --nproc 4 --warmup 1 --iterations 4 --timeout 60s --measure " + path("m.yaml")), 0) << read("out");
+  const Measurement m = read_measurement(path("m.yaml"));
+  EXPECT_EQ(m.steps_s.size(), 4u);
+  EXPECT_EQ(m.warmup, 1);
+  EXPECT_GE(m.step_median, m.step_min);
+  EXPECT_GT(m.wire_bytes.at("tp"), 0);
+  EXPECT_GT(m.collectives.at("ulysses/all_to_all"), 0);
+  EXPECT_EQ(m.plan_hash, read_plan(plan_file).hash);
+  EXPECT_GT(m.peak_memory.value, 1e6);
+}
+
+TEST_F(Hprun, AKilledRankEndsTheRunAndLeavesNoFileOrProcess) {
+  const pid_t launcher = start(plan("plan.yaml", "--tp 2 --ulysses 2", 4) +
+                               " --nproc 4 --steps 100000 --timeout 10s --outputs " + path("latents.safetensors"));
+  const auto ranks = ranks_in_steps(launcher);
+  ASSERT_EQ(ranks.size(), 4u);
+  const auto begun = Clock::now();
+  kill(ranks[2], SIGKILL);
+  EXPECT_NE(finish(launcher), 0);
+  EXPECT_LT(Clock::now() - begun, std::chrono::seconds(15));
+  EXPECT_NE(read("out").find("rank 2 was killed by signal 9"), std::string::npos) << read("out");
+  EXPECT_FALSE(fs::exists(path("latents.safetensors")));
+  for (const pid_t rank : ranks) EXPECT_NE(kill(rank, 0), 0) << "rank process " << rank << " is still there";
+}
+
+// A stopped rank looks alive to the operating system; its beat tells.
+TEST_F(Hprun, AStoppedRankIsNamedWithTheCollectiveOthersStandIn) {
+  const pid_t launcher = start(plan("plan.yaml", "--tp 2 --ulysses 2", 4) + " --nproc 4 --steps 100000 --timeout 3s");
+  const auto ranks = ranks_in_steps(launcher);
+  ASSERT_EQ(ranks.size(), 4u);
+  const auto begun = Clock::now();
+  kill(ranks[1], SIGSTOP);
+  EXPECT_NE(finish(launcher), 0);
+  EXPECT_LT(Clock::now() - begun, std::chrono::seconds(20));
+  const std::string out = read("out");
+  EXPECT_TRUE(out.find("rank 1 has been silent") != std::string::npos || out.find("all_reduce") != std::string::npos ||
+              out.find("all_to_all") != std::string::npos)
+      << out;
+  for (const pid_t rank : ranks) EXPECT_NE(kill(rank, 0), 0);
+}
+
+TEST_F(Hprun, AKilledLauncherLeavesNoOrphans) {
+  const pid_t launcher = start(plan("plan.yaml", "--tp 2", 2) + " --nproc 2 --steps 100000");
+  const auto ranks = ranks_in_steps(launcher);
+  kill(launcher, SIGKILL);
+  finish(launcher);
+  for (int i = 0; i < 50 && kill(ranks.at(0), 0) == 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  for (const pid_t rank : ranks) EXPECT_NE(kill(rank, 0), 0);
+}
+
+// A rank that was handed another plan is named before anything runs (BL-009, BL-010: a rank elsewhere in the mesh).
+TEST_F(Hprun, BL010ARankWithAnotherPlanIsNamed) {
+  const std::string a = plan("a.yaml", "--tp 2", 2), b = plan("b.yaml", "--ulysses 2", 2);
+  const int port = 20000 + getpid() % 20000;
+  const auto rank = [&](int r, const std::string& file) {
+    return "RANK=" + std::to_string(r) + " WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(port) + " " +
+           HPPLAN_BIN_DIR + "/hprun " + file + " --timeout 20s >" + path("out" + std::to_string(r)) + " 2>&1";
+  };
+  const std::string both = "(" + rank(0, a) + ") & (" + rank(1, b) + "); s=$?; wait; exit $s";
+  EXPECT_NE(std::system(both.c_str()), 0);
+  EXPECT_NE(read("out1").find("rank 1 has another plan"), std::string::npos) << read("out1");
+}
+
+TEST_F(Hprun, WrongInputIsSaidBeforeAnyRankStarts) {
+  const std::string file = plan("plan.yaml", "--tp 2 --ulysses 2", 4);
+  EXPECT_EQ(run(file + " --nproc 3"), 2);
+  EXPECT_NE(read("out").find("the plan needs 4 ranks (ulysses 2 * tp 2), 3 were started"), std::string::npos) << read("out");
+  EXPECT_EQ(run(path("none.yaml") + " --nproc 4"), 2);
+  EXPECT_NE(read("out").find("no such file"), std::string::npos);
+  EXPECT_EQ(run(file + " --nproc 4 --timeout 5"), 2);
+  EXPECT_NE(read("out").find("with a unit"), std::string::npos);
+  std::string edited = read("plan.yaml");
+  edited.replace(edited.find("engine: hprun"), 13, "engine: other");
+  std::ofstream(path("edited.yaml")) << edited;
+  EXPECT_EQ(run(path("edited.yaml") + " --nproc 4"), 2);
+  EXPECT_NE(read("out").find("engine: was changed"), std::string::npos) << read("out");
+}
+
+TEST_F(Hprun, APortInUseAndAMissingCheckpointAreNamed) {
+  const std::string file = plan("plan.yaml", "--tp 2", 2);
+  const int held = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_ANY);
+  ASSERT_EQ(bind(held, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(listen(held, 1), 0);
+  socklen_t length = sizeof address;
+  getsockname(held, reinterpret_cast<sockaddr*>(&address), &length);
+  const std::string port = std::to_string(ntohs(address.sin_port));
+  EXPECT_NE(run(file + " --nproc 2 --timeout 5s --port " + port), 0);
+  EXPECT_NE(read("out").find(port), std::string::npos) << read("out");
+  close(held);
+  EXPECT_NE(run(file + " --nproc 2 --timeout 20s --checkpoint " + path("nowhere")), 0);
+  EXPECT_NE(read("out").find("nowhere"), std::string::npos) << read("out");
+}
+
+// A truncated shard ends every rank, naming the file.
+TEST_F(Hprun, ATruncatedShardIsNamed) {
+  const fs::path source = fs::path(HPPLAN_SOURCE_DIR) / "tests/data/h3/h8";
+  const fs::path copy = folder_ / "checkpoint";
+  fs::copy(source, copy, fs::copy_options::recursive);
+  std::string shard;
+  for (const auto& entry : fs::directory_iterator(copy))
+    if (entry.path().extension() == ".safetensors" && entry.path().stem() != "reference") shard = entry.path().string();
+  ASSERT_FALSE(shard.empty());
+  fs::resize_file(shard, fs::file_size(shard) / 2);
+  const std::string call = std::string(HPPLAN_BIN_DIR) + "/hpplan --model " + (copy / "config.json").string() +
+                           " --topology local --devices 2 --tp 2 --seq-len 64 --dtype f32 --format yaml >" + path("h8.yaml") +
+                           " 2>" + path("h8.err");
+  ASSERT_EQ(std::system(call.c_str()), 0) << read("h8.err");
+  EXPECT_NE(run(path("h8.yaml") + " --nproc 2 --timeout 20s --checkpoint " + copy.string()), 0);
+  EXPECT_NE(read("out").find(fs::path(shard).filename().string()), std::string::npos) << read("out");
+}
+
+}  // namespace
+}  // namespace hpplan
