@@ -1,107 +1,22 @@
 #include "planner/match.h"
 
 #include <algorithm>
-#include <cctype>
-#include <charconv>
-#include <optional>
 
+#include "planner/match_layout.h"
+#include "planner/match_text.h"
 #include "planner/spec/engine_yaml.h"
 #include "planner/spec/error.h"
 #include "planner/spec/model_yaml.h"
 #include "planner/spec/rates_yaml.h"
+#include "planner/spec/reading_rules.h"
 #include "planner/spec/topology_yaml.h"
 #include "planner/spec/yaml_reader.h"
 
 namespace hpplan {
 namespace {
 
-struct Pattern {
-  std::vector<std::string> words;
-  std::string is;
-};
-
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
-
-std::vector<Pattern> read_patterns(MapReader& in, const std::string& key) {
-  std::vector<Pattern> patterns;
-  for (const YamlNode& node : in.require(key).items) {
-    MapReader p(node, key);
-    patterns.push_back({p.require("words").texts(key), p.text("is")});
-    p.finish();
-  }
-  return patterns;
-}
-
-std::string first_of(const std::vector<Pattern>& patterns, const std::string& text) {
-  const std::string low = lower(text);
-  for (const Pattern& p : patterns)
-    if (std::all_of(p.words.begin(), p.words.end(), [&](const std::string& w) { return low.find(w) != std::string::npos; }))
-      return p.is;
-  return "";
-}
-
-std::string text_at(const std::map<std::string, std::string>& map, const std::string& key) {
-  const auto it = map.find(key);
-  return it == map.end() ? "" : it->second;
-}
-
-// The whole number that a text is, or that it starts with; nullopt else ("not stated").
-std::optional<int> whole(const std::string& text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || value <= 0) return std::nullopt;
-  const char* stop = text.data() + text.size();
-  return end == stop || *end == ' ' || *end == '(' || *end == '.' ? std::optional<int>(value) : std::nullopt;
-}
-
-struct Size {
-  int width = 0, height = 0;
-};
-
-// "1344x768" anywhere in a text; "720p"; a lone power-of-two square ("1024", "2048 torch.compile").
-std::optional<Size> size_in(const std::string& text) {
-  for (std::size_t x = 1; x + 1 < text.size(); ++x) {
-    if (text[x] != 'x' || !std::isdigit(static_cast<unsigned char>(text[x - 1])) ||
-        !std::isdigit(static_cast<unsigned char>(text[x + 1])))
-      continue;
-    std::size_t start = x;
-    while (start > 0 && std::isdigit(static_cast<unsigned char>(text[start - 1]))) --start;
-    Size s;
-    std::from_chars(text.data() + start, text.data() + x, s.width);
-    std::from_chars(text.data() + x + 1, text.data() + text.size(), s.height);
-    if (s.width >= 64 && s.height >= 64) return s;
-  }
-  const std::string low = lower(text);
-  if (low.find("720p") != std::string::npos) return Size{1280, 720};
-  if (low.find("480p") != std::string::npos) return Size{832, 480};
-  for (const int side : {512, 1024, 2048, 4096, 8192}) {
-    const std::string word = std::to_string(side);
-    const std::size_t at = low.find(word);
-    if (at == std::string::npos) continue;
-    const bool left = at == 0 || !std::isalnum(static_cast<unsigned char>(low[at - 1]));
-    const bool right = at + word.size() == low.size() || !std::isalnum(static_cast<unsigned char>(low[at + word.size()]));
-    if (left && right) return Size{side, side};
-  }
-  return std::nullopt;
-}
-
-// "124f" in a subgroup.
-std::optional<int> frames_in(const std::string& text) {
-  for (std::size_t i = 1; i < text.size(); ++i) {
-    if (text[i] != 'f' || !std::isdigit(static_cast<unsigned char>(text[i - 1])) ||
-        (i + 1 < text.size() && std::isalnum(static_cast<unsigned char>(text[i + 1]))))
-      continue;
-    std::size_t start = i;
-    while (start > 0 && std::isdigit(static_cast<unsigned char>(text[start - 1]))) --start;
-    return whole(text.substr(start, i - start));
-  }
-  return std::nullopt;
-}
-
-// The nearest request the model takes: published sizes are sometimes those of the output after cropping.
+// The nearest request the model takes: published sizes are sometimes those of the output
+// after cropping.
 void fit(const ModelSpec& model, Workload& w) {
   for (const StreamSpec& s : model.streams) {
     if (s.pixels_h > 0) {
@@ -110,11 +25,42 @@ void fit(const ModelSpec& model, Workload& w) {
       if (s.frame_group == 0) {
         w.frames = 1;
       } else {
-        const int k = std::max(0, (w.frames - s.frame_first + s.frame_group / 2) / s.frame_group);
+        const int k =
+            std::max(0, (w.frames - s.frame_first + s.frame_group / 2) / s.frame_group);
         w.frames = s.frame_first + k * s.frame_group;
       }
     }
   }
+}
+
+std::optional<int> number_of(const Attributes& attributes, const std::string& key) {
+  const auto at = attributes.find(key);
+  return at == attributes.end() ? std::nullopt : whole(at->second);
+}
+
+// Blocks of the usual kind from dimensions alone; nullopt when one is missing.
+std::optional<ModelSpec> model_of_dimensions(const std::string& name,
+                                             const Attributes& a) {
+  const auto heads = number_of(a, "heads"), head_dim = number_of(a, "head_dim"),
+             hidden = number_of(a, "hidden"), blocks = number_of(a, "blocks");
+  if (!heads || !head_dim || !hidden || !blocks) return std::nullopt;
+  ModelSpec model;
+  model.name = model.title = name.substr(0, 60);
+  model.heads = *heads;
+  model.kv_heads = number_of(a, "kv_heads").value_or(*heads);
+  model.head_dim = *head_dim;
+  model.hidden = *hidden;
+  BlockSpec block;
+  block.name = "block";
+  block.count = *blocks;
+  block.mlp_width = number_of(a, "mlp_width").value_or(4 * *hidden);
+  model.blocks = {block};
+  StreamSpec rows;
+  rows.name = "rows";
+  model.streams = {rows};
+  model.defaults.height = model.defaults.width = 1;
+  check_model(model, "workload");
+  return model;
 }
 
 }  // namespace
@@ -129,62 +75,221 @@ struct Matcher::Impl {
     engines = read_patterns(in, "engines");
     stacks = read_patterns(in, "stacks");
     dtypes = read_patterns(in, "dtypes");
+    kernels = read_patterns(in, "kernels");
+    numbers = read_reading_rules(in.require("numbers"), "numbers");
     not_a_mesh = in.require("not_a_mesh").texts("not_a_mesh");
     in.finish();
+    for (const Catalog::Entry& e : c.all(DataKind::kModel)) {
+      const ModelSpec model = parse_model(e.text, e.file);
+      for (const std::string& written : {model.name, model.title})
+        model_names.add(written, e.name);
+      for (const std::string& written : model.aliases) model_names.add(written, e.name);
+    }
+    for (const Catalog::Entry& e : c.all(DataKind::kEngine)) {
+      const Engine engine = parse_engine(e.text, e.file);
+      for (const std::string& written : {engine.name, engine.title})
+        engine_names.add(written, e.name);
+      for (const std::string& written : engine.aliases) engine_names.add(written, e.name);
+    }
+    for (const Catalog::Entry& e : c.all(DataKind::kTopology)) {
+      machines_by_name.emplace(e.name, parse_topology(e.text, e.file));
+      const Topology& machine = machines_by_name.at(e.name);
+      machine_names.add(machine.name, e.name);
+      for (const std::string& written : machine.aliases)
+        machine_names.add(written, e.name);
+    }
   }
 
-  const Catalog& catalog;
-  std::vector<Pattern> models, machines, engines, stacks, dtypes;
-  std::vector<std::string> not_a_mesh;
-  std::map<std::string, std::shared_ptr<const Problem>> problems;  // by everything they are made from
+  // What a row is about, by name.
+  struct Names {
+    std::string model, machine, engine, stack,
+        kernel;          // model "": the dimensions in the workload
+    std::string reason;  // why not, or ""
+  };
+  Names names_of(const MeasuredGroup& group, const MeasuredRow& row) const;
+  Attributes attributes_of(const MeasuredGroup& group, const MeasuredRow& row) const;
+  ModelSpec model_of(const MeasuredGroup& group, const Names& names, const Attributes& a,
+                     bool op) const;
+  Workload workload_of(const MeasuredGroup& group, const MeasuredRow& row,
+                       const ModelSpec& model, const Attributes& a) const;
+  std::shared_ptr<const Problem> problem(const MeasuredGroup& group,
+                                         const MeasuredRow& row, const Names& names,
+                                         const Attributes& a, bool op,
+                                         const Ablation& ablation);
 
-  std::shared_ptr<const Problem> problem(const std::string& model_name, const std::string& machine, int nodes,
-                                         const std::string& engine_name, const std::string& stack,
-                                         const MeasuredGroup& group, const MeasuredRow& row, const Ablation& ablation);
+  const Catalog& catalog;
+  std::vector<Pattern> models, machines, engines, stacks, dtypes, kernels;
+  std::vector<ReadingRule> numbers;
+  std::vector<std::string> not_a_mesh;
+  NameTable model_names, engine_names, machine_names;
+  std::map<std::string, Topology> machines_by_name;
+  std::map<std::string, std::shared_ptr<const Problem>>
+      problems;  // by everything they are made from
 };
 
-std::shared_ptr<const Problem> Matcher::Impl::problem(const std::string& model_name, const std::string& machine,
-                                                      int nodes, const std::string& engine_name,
-                                                      const std::string& stack, const MeasuredGroup& group,
-                                                      const MeasuredRow& row, const Ablation& ablation) {
-  Catalog::Entry e = catalog.find(DataKind::kModel, model_name);
-  ModelSpec model = parse_model(e.text, e.file);
-  Workload w = default_workload(model);
-  // What the group says of the dimensions goes before the profile.
-  if (const auto heads = whole(text_at(group.workload, "kv_heads")); heads && model.heads % *heads == 0)
-    model.kv_heads = *heads;
+// A group of several models or machines names each in its subgroups, so those are looked
+// at first.
+Matcher::Impl::Names Matcher::Impl::names_of(const MeasuredGroup& group,
+                                             const MeasuredRow& row) const {
+  Names names;
+  for (const std::string& text : {row.subgroup, group.model}) {
+    if (names.model.empty()) names.model = first_of(models, text);
+    if (names.model.empty()) names.model = model_names.within(text);
+  }
 
+  const std::string chip = text_at(group.hardware, "chip");
+  if (const std::string given = text_at(group.hardware, "topology"); !given.empty()) {
+    names.machine = given;
+  } else {
+    const std::string tried[] = {row.subgroup + " " + group.software,
+                                 chip + " " + text_at(group.hardware, "interconnect") +
+                                     " " + group.software + " " + row.subgroup,
+                                 row.subgroup + " " + chip};
+    for (const std::string& text : tried)
+      if (names.machine.empty()) names.machine = first_of(machines, text);
+    if (names.machine.empty())
+      names.machine = machine_names.within(text_at(group.hardware, "instance"));
+    if (names.machine.empty()) {
+      names.reason = concat("no machine for '", chip, "'");
+      return names;
+    }
+  }
+  if (!machines_by_name.contains(names.machine))
+    names.machine = catalog.find(DataKind::kTopology, names.machine).name;
+  // The class of a PCIe host as the file gives it: the machine with the same device and
+  // that class.
+  if (const std::string given = text_at(group.hardware, "peer_access"); !given.empty()) {
+    const Topology& taken = machines_by_name.at(names.machine);
+    for (const auto& [name, machine] : machines_by_name)
+      if (to_string(taken.peer_access) != given && machine.device == taken.device &&
+          to_string(machine.peer_access) == given)
+        names.machine = name;
+    if (to_string(machines_by_name.at(names.machine).peer_access) != given) {
+      names.reason =
+          concat("no machine with ", taken.device, " and peer_access '", given, "'");
+      return names;
+    }
+  }
+
+  names.engine = first_of(engines, group.software);
+  if (names.engine.empty()) names.engine = engine_names.within(group.software);
+  if (names.engine == "several")
+    names.reason = "several engines in one group; its rows do not say which";
+  if (names.engine.empty())
+    names.reason =
+        concat("no engine for the software '", group.software.substr(0, 60), "'");
+  const std::string software = row.subgroup + " " + group.software;
+  names.stack = first_of(stacks, software);
+  names.kernel =
+      first_of(kernels, concat(names.engine, ' ',
+                               machines_by_name.at(names.machine).device, ' ', software));
+  return names;
+}
+
+// Numbers: what the subgroup says, then numbers of the workload, then its texts.
+Attributes Matcher::Impl::attributes_of(const MeasuredGroup& group,
+                                        const MeasuredRow& row) const {
+  Fields fields = {{"subgroup", row.subgroup},
+                   {"variant", text_at(row.other, "variant")}};
+  Attributes a;
+  apply(numbers, fields, a);
+  for (const auto& [key, text] : group.workload)
+    if (const auto value = whole(text))
+      a.emplace(key == "dit_forwards" ? "forwards"
+                : key == "layers"     ? "blocks"
+                                      : key,
+                std::to_string(*value));
+  for (const auto& [key, text] : group.workload) fields.emplace(key, text);
+  apply(numbers, fields, a);
+  return a;
+}
+
+ModelSpec Matcher::Impl::model_of(const MeasuredGroup& group, const Names& names,
+                                  const Attributes& a, bool op) const {
+  if (op) {  // one block of that attention, so that rules and meshes have a model to look
+             // at
+    Attributes whole_block = a;
+    const int width =
+        number_of(a, "heads").value_or(0) * number_of(a, "head_dim").value_or(128);
+    whole_block.emplace("head_dim", "128");
+    whole_block.emplace("hidden", std::to_string(width));
+    whole_block["blocks"] = "1";
+    if (auto model = model_of_dimensions(group.model, whole_block)) return *model;
+    throw InputError("the heads of the operator are not given");
+  }
+  if (names.model.empty()) {
+    if (auto model = model_of_dimensions(group.model, a)) return *model;
+    throw InputError(
+        concat("no profile for the model '", group.model,
+               "', and heads, head_dim, hidden and blocks are not all given"));
+  }
+  const Catalog::Entry e = catalog.find(DataKind::kModel, names.model);
+  ModelSpec model = parse_model(e.text, e.file);
+  // What the group says of the dimensions goes before the profile.
+  if (const auto heads = number_of(a, "kv_heads"); heads && model.heads % *heads == 0)
+    model.kv_heads = *heads;
+  return model;
+}
+
+Workload Matcher::Impl::workload_of(const MeasuredGroup& group, const MeasuredRow& row,
+                                    const ModelSpec& model, const Attributes& a) const {
+  Workload w = default_workload(model);
   std::optional<Size> size = size_in(row.subgroup);
+  const bool own_size = size.has_value();
   if (!size) size = size_in(text_at(group.workload, "resolution"));
   if (size) {
     w.width = size->width;
     w.height = size->height;
   }
   std::optional<int> frames = frames_in(row.subgroup);
-  if (!frames) frames = whole(text_at(group.workload, "frames"));
+  const bool own_frames = frames.has_value();
+  if (!frames) frames = number_of(a, "frames");
   if (frames) w.frames = *frames;
-  if (const auto batch = whole(text_at(group.workload, "batch"))) w.batch = *batch;
-  if (const auto branches = whole(text_at(group.workload, "cfg_branches"))) w.branches = *branches;
+  w.batch = number_of(a, "batch").value_or(1);
+  if (const auto text = number_of(a, "text_tokens")) w.text_rows = *text;
+  if (const auto branches = number_of(a, "cfg_branches")) w.branches = *branches;
   w.branches = std::max(w.branches, row.cfg);
   std::string dtype = first_of(dtypes, row.subgroup);
-  if (dtype.empty() && dtype_from(text_at(group.workload, "dtype"))) dtype = text_at(group.workload, "dtype");
-  if (dtype.empty()) dtype = first_of(dtypes, text_at(group.workload, "dtype"));
+  const std::string stated = text_at(group.workload, "dtype");
+  if (dtype.empty() && dtype_from(stated)) dtype = stated;
+  if (dtype.empty()) dtype = first_of(dtypes, stated);
   if (!dtype.empty()) w.dtype = *dtype_from(dtype);
   fit(model, w);
-  // A stated row count holds for the group's own shape, not for a subgroup with a size of its own.
-  if (const auto rows = whole(text_at(group.workload, "seq_tokens")); rows && !size_in(row.subgroup)) w.seq_len = *rows;
+  // A stated row count holds for the group's own shape, not for a subgroup with a size of
+  // its own.
+  std::optional<std::int64_t> rows;
+  if (const auto k = number_of(a, "rows_k")) rows = std::int64_t{*k} * 1000;
+  if (const auto k = number_of(a, "rows_ki")) rows = std::int64_t{*k} * 1024;
+  if (const auto n = number_of(a, "seq_tokens")) rows = *n;
+  if (rows) *rows *= number_of(a, "rows_times").value_or(1);
+  if (rows && !own_size && !own_frames) w.seq_len = rows;
+  return w;
+}
 
-  std::string key = concat(model_name, '|', machine, '|', nodes, '|', engine_name, '|', stack, '|', w.width, '|',
-                           w.height, '|', w.frames, '|', w.batch, '|', w.branches, '|', static_cast<int>(w.dtype), '|',
-                           w.seq_len.value_or(0), '|', model.kv_heads, '|', ablation.contention, ablation.head_padding,
-                           ablation.host_dispatch, ablation.ring_merge, ablation.elementwise);
+std::shared_ptr<const Problem> Matcher::Impl::problem(const MeasuredGroup& group,
+                                                      const MeasuredRow& row,
+                                                      const Names& names,
+                                                      const Attributes& a, bool op,
+                                                      const Ablation& ablation) {
+  ModelSpec model = model_of(group, names, a, op);
+  const Workload w = workload_of(group, row, model, a);
+  if ((op || names.model.empty()) && !w.seq_len)
+    throw InputError("its rows (seq_tokens) are not given");
+  const Topology& machine = machines_by_name.at(names.machine);
+  const int nodes = (row.devices + machine.devices() - 1) / machine.devices();
+
+  const std::string key = concat(
+      model.name, '|', model.heads, '|', model.kv_heads, '|', model.head_dim, '|',
+      model.hidden, '|', names.machine, '|', nodes, '|', names.engine, '|', names.stack,
+      '|', names.kernel, '|', w.width, '|', w.height, '|', w.frames, '|', w.batch, '|',
+      w.branches, '|', w.text_rows, '|', static_cast<int>(w.dtype), '|',
+      w.seq_len.value_or(0), '|', ablation.contention, ablation.head_padding,
+      ablation.host_dispatch, ablation.ring_merge, ablation.elementwise);
   auto& made = problems[key];
   if (made) return made;
 
-  e = catalog.find(DataKind::kTopology, machine);
-  Topology topology = parse_topology(e.text, e.file);
-  if (nodes > 1) topology = with_nodes(topology, nodes);
-  e = catalog.find(DataKind::kEngine, engine_name);
+  const Topology topology = nodes > 1 ? with_nodes(machine, nodes) : machine;
+  Catalog::Entry e = catalog.find(DataKind::kEngine, names.engine);
   Engine engine = parse_engine(e.text, e.file);
   e = catalog.find(DataKind::kDevice, topology.device);
   DeviceRates device = parse_device(e.text, e.file);
@@ -195,10 +300,13 @@ std::shared_ptr<const Problem> Matcher::Impl::problem(const std::string& model_n
   }
   fit_stack(engine, topology.vendor);
   for (const NamedStack& s : engine.stacks)
-    if (!stack.empty() && s.name.find(stack) != std::string::npos) use_stack(engine, topology.vendor, s.name);
-  const FabricRules rules = topology.has_fabric_rules ? FabricRules::kCompiled : FabricRules::kNotApplicable;
-  Problem p = make_problem(std::move(model), w, std::move(topology), std::move(engine), std::move(device),
-                           std::move(fabric), rules);
+    if (!names.stack.empty() && s.name.find(names.stack) != std::string::npos)
+      use_stack(engine, topology.vendor, s.name);
+  if (!names.kernel.empty()) engine.stack.attention_kernel = names.kernel;
+  const FabricRules rules =
+      topology.has_fabric_rules ? FabricRules::kCompiled : FabricRules::kNotApplicable;
+  Problem p = make_problem(std::move(model), w, topology, std::move(engine),
+                           std::move(device), std::move(fabric), rules);
   p.ablation = ablation;
   made = std::make_shared<const Problem>(std::move(p));
   return made;
@@ -207,75 +315,57 @@ std::shared_ptr<const Problem> Matcher::Impl::problem(const std::string& model_n
 Matcher::Matcher(const Catalog& catalog) : impl_(std::make_unique<Impl>(catalog)) {}
 Matcher::~Matcher() = default;
 
-std::variant<MatchedRow, Unmatched> Matcher::match(const MeasuredGroup& group, const MeasuredRow& row,
+std::variant<MatchedRow, Unmatched> Matcher::match(const MeasuredGroup& group,
+                                                   const MeasuredRow& row,
                                                    const Ablation& ablation) {
   Impl& m = *impl_;
-  if (group.workload.count("op"))
-    return Unmatched{concat("measures an operator (", text_at(group.workload, "op"), "), not a denoise step")};
+  const std::string what = text_at(group.workload, "op");
+  const bool op = !what.empty();
+  if (op && lower(what).find("attention") == std::string::npos)
+    return Unmatched{concat("measures an operator (", what,
+                            "), neither a denoise step nor an attention call")};
   for (const std::string& key : m.not_a_mesh)
-    if (row.other.count(key)) return Unmatched{concat("layout has ", key, ", which is no axis of a mesh")};
-
-  // A group of several models or machines names each in its subgroups.
-  std::string model = first_of(m.models, row.subgroup);
-  if (model.empty()) model = first_of(m.models, group.model);
-  if (model.empty()) return Unmatched{concat("no profile for the model '", group.model, "'")};
-  const std::string hardware =
-      text_at(group.hardware, "chip") + " " + text_at(group.hardware, "interconnect") + " " + group.software;
-  std::string machine = first_of(m.machines, row.subgroup + " " + text_at(group.hardware, "chip"));
-  const std::string by_subgroup = first_of(m.machines, row.subgroup + " " + group.software);
-  if (const std::string full = first_of(m.machines, hardware + " " + row.subgroup); !full.empty()) machine = full;
-  if (!by_subgroup.empty()) machine = by_subgroup;
-  if (machine.empty()) return Unmatched{concat("no machine for '", text_at(group.hardware, "chip"), "'")};
-  const std::string engine = first_of(m.engines, group.software);
-  if (engine == "several") return Unmatched{"several engines in one group; its rows do not say which"};
-  if (engine.empty()) return Unmatched{concat("no engine for the software '", group.software.substr(0, 60), "'")};
-  const std::string stack = first_of(m.stacks, row.subgroup + " " + group.software);
-
+    if (row.other.count(key))
+      return Unmatched{concat("layout has ", key, ", which is no axis of a mesh")};
   MatchedRow matched;
-  int ring = row.ring;
-  if (const auto gather = row.other.find("agkv"); gather != row.other.end()) {
-    const auto degree = whole(gather->second);
-    if (!degree) return Unmatched{concat("K/V gather degree '", gather->second, "' is no number")};
-    if (ring > 1) return Unmatched{"a ring and a K/V gather at once"};
-    ring = *degree;
-    matched.method = RingMethod::kAllGather;
-  }
-  matched.degrees = Degrees::make(row.tp, ring, row.ulysses, row.cfg);
-  if (matched.degrees.product() != row.devices)
-    return Unmatched{concat(matched.degrees.str(), " is ", matched.degrees.product(), " ranks on ", row.devices,
-                            " devices")};
-
-  const Catalog::Entry entry = m.catalog.find(DataKind::kTopology, machine);
-  const int have = parse_topology(entry.text, entry.file).devices();
-  const int nodes = (row.devices + have - 1) / have;
+  if (const std::string reason = read_layout(row, matched); !reason.empty())
+    return Unmatched{reason};
   try {
-    matched.problem = m.problem(model, machine, nodes, engine, stack, group, row, ablation);
+    const Impl::Names names = m.names_of(group, row);
+    if (!names.reason.empty()) return Unmatched{names.reason};
+    const Attributes a = m.attributes_of(group, row);
+    if (const auto skip = a.find("skip"); skip != a.end()) return Unmatched{skip->second};
+    matched.problem = m.problem(group, row, names, a, op, ablation);
+    if (op) {
+      const ModelSpec& model = matched.problem->model;
+      matched.op = {static_cast<double>(matched.problem->workload.batch),
+                    model.heads,
+                    model.kv_heads,
+                    model.head_dim,
+                    static_cast<double>(matched.problem->rows.total()),
+                    text_at(group.workload, "causal") == "true"};
+      const auto balance = a.find("balance");
+      matched.balanced = balance == a.end() || balance->second != "none";
+    }
+    const auto forwards = number_of(a, "forwards");
+    matched.failed = !row.value;
+    if (row.memory_gib) matched.memory = Bytes(*row.memory_gib * kGiB);
+    if (matched.failed && row.status != "oom" && row.status != "does_not_fit")
+      return Unmatched{
+          row.status.empty()
+              ? "neither value nor status"
+              : concat("ended for another reason than memory (", row.status, ")")};
+    if (row.value)
+      if (const std::string reason = read_value(
+              group, *row.value, forwards ? forwards : number_of(a, "steps"), matched);
+          !reason.empty())
+        return Unmatched{reason};
   } catch (const InputError& e) {
     return Unmatched{e.what()};
   }
-  if (matched.method == RingMethod::kP2p && ring > 1 && !matched.problem->engine.ring_p2p)
+  if (matched.method == RingMethod::kP2p && matched.degrees.ring() > 1 &&
+      !matched.problem->engine.ring_p2p)
     matched.method = RingMethod::kAllGather;
-
-  matched.failed = !row.value;
-  if (matched.failed) {
-    if (row.status.empty()) return Unmatched{"neither value nor status"};
-    return matched;
-  }
-  const std::string unit = group.unit;
-  const double value = *row.value;
-  const auto steps = whole(text_at(group.workload, "dit_forwards")) ? whole(text_at(group.workload, "dit_forwards"))
-                                                                    : whole(text_at(group.workload, "steps"));
-  if (unit.size() > 2 && unit.substr(unit.size() - 2) == "/s") {  // iterations or tokens a second
-    matched.seconds = 1 / value;
-  } else {
-    matched.seconds = unit.substr(0, 2) == "ms" ? value / 1e3 : value;
-    if (unit.find('/') != std::string::npos) {
-      matched.per_step = true;
-    } else if (steps) {
-      matched.seconds /= *steps;
-      matched.per_step = true;
-    }
-  }
   return matched;
 }
 

@@ -4,10 +4,8 @@
 #include <cmath>
 #include <map>
 
-#include "planner/cost.h"
 #include "planner/match.h"
-#include "planner/memory.h"
-#include "planner/rules.h"
+#include "planner/row_prediction.h"
 #include "planner/spec/error.h"
 
 namespace hpplan {
@@ -34,34 +32,18 @@ std::optional<double> median(std::vector<double> values) {
   return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-// A published layout ran, whatever our rules think of it; where they refuse it, uneven shares describe it.
-Split split_for(const Problem& p, const Degrees& d, RingMethod method) {
-  if (const auto split = split_of(p, d, method)) return *split;
-  Split s;
-  const auto ceil_div = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
-  s.mode.policy = HeadPolicy::kUneven;
-  s.mode.rows = RowPolicy::kUneven;
-  s.local_heads = static_cast<int>(ceil_div(p.model.heads, d.tp()));
-  s.busiest_heads = static_cast<int>(ceil_div(s.local_heads, d.ulysses()));
-  s.padded_heads = s.busiest_heads * d.ulysses();
-  s.rows = p.rows.total();
-  s.busiest_rows = ceil_div(s.rows, d.sequence());
-  s.padded_rows = s.busiest_rows * d.sequence();
-  return s;
+// What an engine holds that no formula tells, read from the first row of a group whose
+// memory was measured; nullopt when none was.
+std::optional<Bytes> held_beside(const std::vector<MatchedRow>& rows) {
+  for (const MatchedRow& row : rows)
+    if (row.memory && !row.op) return *row.memory - memory_of_row(row).peak();
+  return std::nullopt;
 }
 
-Prediction prediction_of(const MatchedRow& row) {
-  const Problem& p = *row.problem;
-  const Split split = split_for(p, row.degrees, row.method);
-  auto mesh = engine_mesh(p, row.degrees);
-  if (!mesh) mesh = Mesh::from_order(row.degrees, p.engine.rank_order);
-  return predict(p, row.degrees, row.method, split, paths_of(p, *mesh, row.method));
-}
-
-bool predicted_to_fail(const MatchedRow& row) {
-  const MemoryEstimate memory =
-      estimate_memory(*row.problem, row.degrees, row.method, split_for(*row.problem, row.degrees, row.method));
-  return !memory.fits();
+bool predicted_to_fail(const MatchedRow& row, const std::optional<Bytes>& beside) {
+  if (row.op) return false;
+  const MemoryEstimate memory = memory_of_row(row);
+  return memory.peak() + beside.value_or(Bytes(0)) > memory.limit;
 }
 
 struct SetScore {
@@ -72,7 +54,8 @@ struct SetScore {
 
 SetScore score_set(std::vector<Scored> rows) {
   SetScore score;
-  std::sort(rows.begin(), rows.end(), [](const Scored& a, const Scored& b) { return a.predicted < b.predicted; });
+  std::sort(rows.begin(), rows.end(),
+            [](const Scored& a, const Scored& b) { return a.predicted < b.predicted; });
   double best = rows[0].measured, first_three = rows[0].measured;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     best = std::min(best, rows[i].measured);
@@ -87,7 +70,8 @@ SetScore score_set(std::vector<Scored> rows) {
       if (apart <= 0.01) continue;
       counted += 1;
       const bool tie = rows[i].predicted == rows[j].predicted;
-      const bool right = rows[i].measured < rows[j].measured;  // rows are in predicted order
+      const bool right =
+          rows[i].measured < rows[j].measured;  // rows are in predicted order
       concordant += tie ? 0 : right ? 1 : -1;
       if (apart > 0.05) {
         score.pairs += 1;
@@ -105,51 +89,73 @@ std::optional<double> scaled_error(const std::vector<Scored>& rows) {
   for (std::size_t anchor = 0; anchor < rows.size(); ++anchor) {
     const double factor = rows[anchor].measured / rows[anchor].predicted;
     for (std::size_t i = 0; i < rows.size(); ++i)
-      if (i != anchor) errors.push_back(std::abs(rows[i].predicted * factor / rows[i].measured - 1));
+      if (i != anchor)
+        errors.push_back(std::abs(rows[i].predicted * factor / rows[i].measured - 1));
   }
   return mean(errors);
 }
 
 }  // namespace
 
-Validation validate(const Catalog& catalog, const std::vector<MeasuredGroup>& groups, const Ablation& ablation) {
+Validation validate(const Catalog& catalog, const std::vector<MeasuredGroup>& groups,
+                    const Ablation& ablation) {
   Validation result;
   Matcher matcher(catalog);
   std::vector<double> regrets, best_of_3, taus, mapes, levels, inside;
   double pairs = 0, right = 0;
-  std::map<std::string, std::vector<std::pair<std::size_t, double>>> log_factors;  // engine and device -> group, factor
+  struct {
+    std::vector<double> regrets, taus, mapes;
+    double pairs = 0, right = 0;
+  } calls;
+  std::map<std::string, std::vector<std::pair<std::size_t, double>>>
+      log_factors;  // engine and device -> group, factor
   for (const MeasuredGroup& group : groups) {
     GroupScore g;
     g.id = group.id;
     g.use = group.use;
     std::vector<Scored> scored;
     std::map<std::string, int> reasons;
+    std::vector<MatchedRow> rows;
+    std::vector<const MeasuredRow*> of;
     for (const MeasuredRow& row : group.rows) {
       auto matched = matcher.match(group, row, ablation);
       if (const auto* none = std::get_if<Unmatched>(&matched)) {
         ++reasons[none->reason];
         continue;
       }
-      const MatchedRow& m = std::get<MatchedRow>(matched);
+      rows.push_back(std::get<MatchedRow>(std::move(matched)));
+      of.push_back(&row);
+    }
+    const std::optional<Bytes> beside = held_beside(rows);
+    g.memory_given = beside.has_value();
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const MatchedRow& m = rows[i];
+      const MeasuredRow& row = *of[i];
       g.engine = m.problem->engine.name + "/" + m.problem->engine.stack.name;
       g.device = m.problem->device.name;
+      g.calls = g.calls || m.op.has_value();
+      const bool fails = predicted_to_fail(m, beside);
       if (m.failed) {
         ++g.failed;
-        g.failed_predicted += predicted_to_fail(m) ? 1 : 0;
+        g.failed_predicted += fails ? 1 : 0;
         continue;
       }
       ++g.running;
-      g.false_alarms += predicted_to_fail(m) ? 1 : 0;
-      const Prediction p = prediction_of(m);
-      if (m.per_step) inside.push_back(p.low.value <= m.seconds && m.seconds <= p.high.value ? 1 : 0);
+      g.false_alarms += fails ? 1 : 0;
+      const Prediction p = predict_row(m);
+      if (m.per_step && p.high.value > 0)
+        inside.push_back(p.low.value <= m.seconds && m.seconds <= p.high.value ? 1 : 0);
       Scored s{row.subgroup, row.devices, m.seconds, p.step.value, m.per_step};
-      g.detail.push_back({concat(row.subgroup, row.subgroup.empty() ? "" : ": ", m.degrees.str(),
-                                 m.method == RingMethod::kAllGather && m.degrees.ring() > 1 ? " (gather)" : "", ", ",
-                                 row.devices, " devices"),
-                          s.measured, s.predicted, p.low.value, p.high.value, s.per_step});
+      g.detail.push_back(
+          {concat(row.subgroup, row.subgroup.empty() ? "" : ": ", m.degrees.str(),
+                  m.method == RingMethod::kAllGather && m.degrees.ring() > 1 ? " (gather)"
+                                                                             : "",
+                  ", ", row.devices, " devices"),
+           s.measured, s.predicted, p.low.value, p.high.value, s.per_step});
       scored.push_back(std::move(s));
     }
-    for (const auto& [reason, count] : reasons) result.skipped.push_back({group.id, reason, count});
+    for (const auto& [reason, count] : reasons)
+      result.skipped.push_back({group.id, reason, count});
     if (scored.empty() && g.failed == 0) continue;
     g.rows = static_cast<int>(scored.size());
 
@@ -172,19 +178,31 @@ Validation validate(const Catalog& catalog, const std::vector<MeasuredGroup>& gr
       group_regret.push_back(score.regret);
       group_best.push_back(score.best_of_3);
       if (score.tau) group_tau.push_back(*score.tau);
+      group_mape.push_back(*scaled_error(rows));
       g.pairs += score.pairs;
       g.pairs_right += score.right;
     }
-    for (const auto& [subgroup, rows] : subgroups)
-      if (const auto error = scaled_error(rows)) group_mape.push_back(*error);
+    if (group_mape.empty())
+      for (const auto& [subgroup, rows] : subgroups)
+        if (const auto error = scaled_error(rows)) group_mape.push_back(*error);
     g.sets = static_cast<int>(group_regret.size());
     g.regret = mean(group_regret);
     g.regret_best_of_3 = mean(group_best);
     g.tau = mean(group_tau);
     g.mape = mean(group_mape);
     g.level = mean(group_levels);
+    if (g.calls) {
+      calls.regrets.insert(calls.regrets.end(), group_regret.begin(), group_regret.end());
+      calls.taus.insert(calls.taus.end(), group_tau.begin(), group_tau.end());
+      if (g.mape) calls.mapes.push_back(*g.mape);
+      calls.pairs += g.pairs;
+      calls.right += g.pairs_right;
+      result.groups.push_back(std::move(g));
+      continue;
+    }
     if (factors > 0) {
-      log_factors[g.engine + "|" + g.device].emplace_back(result.groups.size(), log_factor / factors);
+      log_factors[g.engine + "|" + g.device].emplace_back(result.groups.size(),
+                                                          log_factor / factors);
       levels.push_back(*g.level);
     }
     regrets.insert(regrets.end(), group_regret.begin(), group_regret.end());
@@ -198,10 +216,17 @@ Validation validate(const Catalog& catalog, const std::vector<MeasuredGroup>& gr
     result.failed_predicted += g.failed_predicted;
     result.false_alarms += g.false_alarms;
     result.running += g.running;
+    if (g.memory_given) {
+      result.given.failed += g.failed;
+      result.given.failed_predicted += g.failed_predicted;
+      result.given.false_alarms += g.false_alarms;
+      result.given.running += g.running;
+    }
     result.groups.push_back(std::move(g));
   }
 
-  // One factor by engine, stack and device, fitted on the other groups that ran it; 1 where there are none.
+  // One factor by engine, stack and device, fitted on the other groups that ran it; 1
+  // where there are none.
   std::vector<double> left_out;
   for (const auto& [key, list] : log_factors) {
     for (const auto& [index, own] : list) {
@@ -215,11 +240,17 @@ Validation validate(const Catalog& catalog, const std::vector<MeasuredGroup>& gr
       GroupScore& g = result.groups[index];
       std::vector<double> errors;
       for (const GroupScore::Row& row : g.detail)
-        if (row.per_step) errors.push_back(std::abs(row.predicted * factor / row.measured - 1));
+        if (row.per_step)
+          errors.push_back(std::abs(row.predicted * factor / row.measured - 1));
       g.level_left_out = mean(errors);
       if (g.level_left_out) left_out.push_back(*g.level_left_out);
     }
   }
+  result.calls.sets = static_cast<int>(calls.regrets.size());
+  result.calls.regret_mean = mean(calls.regrets);
+  result.calls.tau_mean = mean(calls.taus);
+  result.calls.mape_median = median(calls.mapes);
+  if (calls.pairs > 0) result.calls.pairs_right = calls.right / calls.pairs;
   result.regret_mean = mean(regrets);
   result.regret_best_of_3_mean = mean(best_of_3);
   result.tau_mean = mean(taus);
@@ -231,15 +262,16 @@ Validation validate(const Catalog& catalog, const std::vector<MeasuredGroup>& gr
   return result;
 }
 
-std::vector<std::pair<std::string, Validation>> ablate(const Catalog& catalog,
-                                                       const std::vector<MeasuredGroup>& groups) {
+std::vector<std::pair<std::string, Validation>> ablate(
+    const Catalog& catalog, const std::vector<MeasuredGroup>& groups) {
   std::vector<std::pair<std::string, Validation>> all;
   all.emplace_back("full model", validate(catalog, groups));
-  const std::pair<const char*, bool Ablation::*> parts[] = {{"no contention", &Ablation::contention},
-                                                            {"no head padding", &Ablation::head_padding},
-                                                            {"no host dispatch", &Ablation::host_dispatch},
-                                                            {"no ring merge", &Ablation::ring_merge},
-                                                            {"no elementwise", &Ablation::elementwise}};
+  const std::pair<const char*, bool Ablation::*> parts[] = {
+      {"no contention", &Ablation::contention},
+      {"no head padding", &Ablation::head_padding},
+      {"no host dispatch", &Ablation::host_dispatch},
+      {"no ring merge", &Ablation::ring_merge},
+      {"no elementwise", &Ablation::elementwise}};
   for (const auto& [name, part] : parts) {
     Ablation ablation;
     ablation.*part = false;

@@ -36,6 +36,7 @@ MeasuredRow read_row(const YamlNode& node, const std::string& path) {
   if (in.find("value")) row.value = in.number("value");
   if (row.value && *row.value <= 0) in.fail("value", "must be above 0");
   if (in.find("memory_gib")) row.memory_gib = in.number("memory_gib");
+  else if (in.find("memory_gb_as_printed")) row.memory_gib = in.number("memory_gb_as_printed") * kGB / kGiB;
   row.status = in.text("status", "");
   return row;
 }
