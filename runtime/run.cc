@@ -171,7 +171,8 @@ int run_rank(const RunOptions& o, const RankEnvironment& e) {
   const Store store = meet(e, o.timeout);
   shake_hands(store, plans[0], e.rank, concat("hprun ", HPPLAN_VERSION, ", torch ", HPPLAN_TORCH_VERSION), o.timeout);
   int code = 0;
-  for (std::size_t i = 0; i < plans.size(); ++i) code = std::max(code, run_plan(o, e, plans[i], store, i));
+  for (std::size_t i = 0; i < plans.size(); ++i)
+    code = std::max(code, run_plan(o, e, plans[i], store.prefixed(concat("plan", i)), i));
   return code;
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/store.h"
 
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "planner/spec/error.h"
@@ -33,6 +34,11 @@ Store Store::in_process() {
 }
 
 int Store::port() const { return impl_->port; }
+
+Store Store::prefixed(const std::string& prefix) const {
+  return Store(std::make_shared<Impl>(
+      c10::make_intrusive<c10d::PrefixStore>(prefix, impl_->handle), impl_->port));
+}
 
 void Store::set(const std::string& key, const std::string& value) const {
   impl_->handle->set(key, value);

@@ -22,6 +22,10 @@ class Store {
 
   int port() const;  // of a tcp store; 0 otherwise
 
+  // The same store with `prefix` before every key: a second round of opening groups does
+  // not find the keys of the first.
+  Store prefixed(const std::string& prefix) const;
+
   void set(const std::string& key, const std::string& value) const;
   // Waits until the key is there. Throws StoreTimeout (std::runtime_error) naming the
   // key.
