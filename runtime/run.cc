@@ -166,10 +166,13 @@ int run_rank(const RunOptions& o, const RankEnvironment& e) {
   at::set_num_threads(threads_of(o, e));
   std::vector<Plan> plans;
   for (const std::string& path : o.plans) plans.push_back(read_plan(path));
-  for (const Plan& plan : plans)
-    if (const std::string wrong = wrong_world(plan, e.world); !wrong.empty()) throw InputError({o.plans[0]}, "", wrong);
+  for (std::size_t i = 0; i < plans.size(); ++i)
+    if (const std::string wrong = wrong_world(plans[i], e.world); !wrong.empty())
+      throw InputError({o.plans[i]}, "", wrong);
   const Store store = meet(e, o.timeout);
-  shake_hands(store, plans[0], e.rank, concat("hprun ", HPPLAN_VERSION, ", torch ", HPPLAN_TORCH_VERSION), o.timeout);
+  for (std::size_t i = 0; i < plans.size(); ++i)
+    shake_hands(store.prefixed(concat("hands", i)), plans[i], e.rank,
+                concat("hprun ", HPPLAN_VERSION, ", torch ", HPPLAN_TORCH_VERSION), o.timeout);
   int code = 0;
   for (std::size_t i = 0; i < plans.size(); ++i)
     code = std::max(code, run_plan(o, e, plans[i], store.prefixed(concat("plan", i)), i));

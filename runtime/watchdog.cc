@@ -2,9 +2,9 @@
 
 #include <unistd.h>
 
-#include <atomic>
 #include <condition_variable>
 #include <cstdio>
+#include <future>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -13,6 +13,8 @@
 
 namespace hpplan::runtime {
 
+// Shared with the thread that talks to the store: a stopped rank 0 leaves it in a call that never returns, and
+// nobody may wait for it.
 struct Watchdog::Impl {
   using Clock = std::chrono::steady_clock;
 
@@ -23,7 +25,10 @@ struct Watchdog::Impl {
   std::mutex mutex;
   std::condition_variable wake;
   bool stopping = false;
-  std::thread thread;
+  Clock::time_point answered = Clock::now();  // the store's last whole round, under mutex
+
+  Impl(Store s, int r, int w, std::chrono::milliseconds t, std::function<std::string()> d)
+      : store(std::move(s)), rank(r), world(w), timeout(t), describe(std::move(d)) {}
 
   static std::string key(int rank) { return concat("beat/", rank); }
 
@@ -33,43 +38,68 @@ struct Watchdog::Impl {
     _exit(kSilent);
   }
 
-  void run() {
-    constexpr std::int64_t kGoodbye = std::int64_t{1} << 40;
-    std::vector<std::int64_t> beats(static_cast<std::size_t>(world), 0);
-    std::vector<Clock::time_point> heard(static_cast<std::size_t>(world), Clock::now());
-    std::unique_lock lock(mutex);
-    while (!stopping) {
-      try {
-        store.add(key(rank), 1);
-        for (int other = 0; other < world; ++other) {
-          if (other == rank) continue;
-          const std::int64_t beat = store.add(key(other), 0);
-          auto& last = beats[static_cast<std::size_t>(other)];
-          if (beat != last || beat >= kGoodbye) {
-            last = beat;
-            heard[static_cast<std::size_t>(other)] = Clock::now();
-          } else if (Clock::now() - heard[static_cast<std::size_t>(other)] > timeout) {
-            leave(concat("rank ", other, " has been silent for ", timeout.count(), " ms (killed, stopped or cut off)"));
-          }
-        }
-      } catch (const std::exception& e) {
-        // The store is on rank 0's host; without it nobody can meet again.
-        leave(concat("the store of rank 0 does not answer (", e.what(), ")"));
-      }
-      wake.wait_for(lock, timeout / 5);
-    }
-    try {
-      store.add(key(rank), kGoodbye);
-    } catch (const std::exception&) {
-      // Rank 0 left first; nobody is listening any more.
-    }
-  }
+  void listen();
+  void watch();
 };
+
+// Beats, and hears the others beat.
+void Watchdog::Impl::listen() {
+  constexpr std::int64_t kGoodbye = std::int64_t{1} << 40;
+  std::vector<std::int64_t> beats(static_cast<std::size_t>(world), 0);
+  std::vector<Clock::time_point> heard(static_cast<std::size_t>(world), Clock::now());
+  for (;;) {
+    std::string silent;
+    try {
+      store.add(key(rank), 1);
+      for (int other = 0; other < world; ++other) {
+        if (other == rank) continue;
+        const std::int64_t beat = store.add(key(other), 0);
+        auto& last = beats[static_cast<std::size_t>(other)];
+        auto& when = heard[static_cast<std::size_t>(other)];
+        if (beat != last || beat >= kGoodbye) {
+          last = beat;
+          when = Clock::now();
+        } else if (Clock::now() - when > timeout) {
+          silent = concat("rank ", other, " has been silent for ", timeout.count(), " ms (killed, stopped or cut off)");
+        }
+      }
+    } catch (const std::exception& e) {
+      // The store is in rank 0; without it nobody can meet again.
+      silent = concat("rank 0, which holds the store, does not answer (", e.what(), ")");
+    }
+    std::unique_lock lock(mutex);
+    if (stopping) break;
+    if (!silent.empty()) leave(silent);
+    answered = Clock::now();
+    wake.wait_for(lock, timeout / 5, [this] { return stopping; });
+    if (stopping) break;
+  }
+  try {
+    store.add(key(rank), kGoodbye);
+  } catch (const std::exception&) {
+    // Rank 0 left first; nobody is listening any more.
+  }
+}
+
+// Keeps time without the store.
+void Watchdog::Impl::watch() {
+  std::unique_lock lock(mutex);
+  while (!stopping) {
+    wake.wait_for(lock, timeout / 5, [this] { return stopping; });
+    if (!stopping && Clock::now() - answered > timeout)
+      leave(concat("rank 0, which holds the store, has been silent for ", timeout.count(),
+                   " ms (killed, stopped or cut off)"));
+  }
+}
 
 Watchdog::Watchdog(Store store, int rank, int world, std::chrono::milliseconds timeout,
                    std::function<std::string()> describe)
-    : impl_(new Impl{std::move(store), rank, world, timeout, std::move(describe), {}, {}, false, {}}) {
-  impl_->thread = std::thread([this] { impl_->run(); });
+    : impl_(std::make_shared<Impl>(std::move(store), rank, world, timeout, std::move(describe))) {
+  listener_ = std::thread([impl = impl_, done = &listening_] {
+    impl->listen();
+    done->set_value();
+  });
+  watcher_ = std::thread([impl = impl_] { impl->watch(); });
 }
 
 Watchdog::~Watchdog() {
@@ -78,7 +108,15 @@ Watchdog::~Watchdog() {
     impl_->stopping = true;
   }
   impl_->wake.notify_all();
-  impl_->thread.join();
+  watcher_.join();
+  // A listener whose store never answers is left behind; the process is about to end.
+  if (listening_.get_future().wait_for(std::chrono::seconds(1)) == std::future_status::ready) {
+    listener_.join();
+  } else {
+    std::fprintf(stderr, "hprun: rank %d: rank 0, which holds the store, does not answer at the end\n", impl_->rank);
+    std::fflush(stderr);
+    _exit(kSilent);
+  }
 }
 
 }  // namespace hpplan::runtime

@@ -5,8 +5,10 @@
 
 #include <chrono>
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "runtime/store.h"
 
@@ -24,7 +26,9 @@ class Watchdog {
 
  private:
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Impl> impl_;
+  std::promise<void> listening_;  // set when the listener has ended
+  std::thread listener_, watcher_;
 };
 
 }  // namespace hpplan::runtime
