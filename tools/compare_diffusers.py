@@ -10,7 +10,7 @@ take turns (--rounds), so that a busy moment meets both. Printed: median step of
   tools/compare_diffusers.py --max-ratio 0.8                   exit 1 when a ratio is above that
   tools/compare_diffusers.py --json figures.json               the figures as data too
 
-Needs torch, diffusers and safetensors (tools/torch_setup --python) and a built hpplan and hprun. diffusers
+Needs torch, diffusers and what they bring (tools/torch_setup --python) and a built hpplan and hprun. diffusers
 0.42 counts accelerators where it should count ranks; on a CPU this script answers for it.
 """
 
@@ -66,14 +66,15 @@ def make_plan(args, folder, request, ulysses):
 
 def run_hprun(args, folder, plan, ulysses):
     """Seconds of every timed step."""
-    out = folder / "measured.json"
+    import yaml
+
+    out = folder / "measured.yaml"
     command = [args.hprun, plan, "--nproc", ulysses, "--checkpoint", folder, "--threads", args.threads,
                "--warmup", args.warmup, "--iterations", args.steps, "--measure", out]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))}\nended with {done.returncode}:\n{done.stderr}")
-    measured = json.loads(out.read_text())
-    return measured.get("steps_s") or [measured["step_s"]]
+    return yaml.safe_load(out.read_text())["steps_s"]
 
 
 def diffusers_rank(rank, world, port, threads, folder, rows, warmup, steps, out):
