@@ -104,8 +104,9 @@ Journal::Journal(const std::string& path) : path_(path) {
   // A line may be cut off anywhere, but a file without one that even begins like ours is
   // somebody's.
   const std::string begin = "{\"hpplan_journal\"";
+  const std::size_t shown = std::min(begin.size(), text.size());
   if (entries_.empty() && text.find_first_not_of('\n') != std::string::npos &&
-      begin.compare(0, begin.size(), text, 0, std::min(begin.size(), text.size())) != 0)
+      text.compare(0, shown, begin, 0, shown) != 0)
     refuse("is not a journal of hpplan tune");
 }
 

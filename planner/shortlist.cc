@@ -50,17 +50,19 @@ std::optional<Candidate> in_rank_order(const Problem& problem, const Degrees& de
 }  // namespace
 
 std::optional<Candidate> default_layout(const Problem& problem, int devices) {
-  std::vector<Degrees> choices = {Degrees::make(1, 1, devices),
-                                  Degrees::make(devices, 1, 1)};
-  for (const Degrees& d : factorizations(devices, {Axis::kUlysses, Axis::kTp}))
-    choices.push_back(d);
-  // The widest Ulysses first.
+  std::vector<Degrees> choices =
+      factorizations(devices, {Axis::kUlysses, Axis::kTp, Axis::kRing});
+  const auto after = [&](const Degrees& d) {
+    if (d.ulysses() == devices) return 0;
+    return d.tp() == devices ? 1 : 2;
+  };
   std::stable_sort(
-      choices.begin() + 2, choices.end(),
-      [](const Degrees& a, const Degrees& b) { return a.ulysses() > b.ulysses(); });
+      choices.begin(), choices.end(), [&](const Degrees& a, const Degrees& b) {
+        if (after(a) != after(b)) return after(a) < after(b);
+        return std::pair(a.ulysses(), a.tp()) > std::pair(b.ulysses(), b.tp());
+      });
   const RingMethod method =
       problem.engine.ring_p2p ? RingMethod::kP2p : RingMethod::kAllGather;
-  choices.push_back(Degrees::make(1, devices, 1));
   for (const Degrees& d : choices)
     if (auto c = in_rank_order(problem, d, method)) return c;
   return std::nullopt;

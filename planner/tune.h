@@ -44,8 +44,8 @@ struct Contender {
 // devices as the best one has, unless it is among them.
 std::vector<Contender> shortlist(const Problem& problem, const Plan& searched, int top);
 
-// The layout people start with: Ulysses over all ranks, else tp, else the largest Ulysses
-// beside tp that is legal, in the engine's own rank order. nullopt when none is legal.
+// The layout people start with: Ulysses over all ranks, else tp, else the widest Ulysses
+// that is legal with tp, then ring, in the engine's own rank order. nullopt when none is.
 std::optional<Candidate> default_layout(const Problem& problem, int devices);
 
 // Several runs of one plan as one measurement.

@@ -49,6 +49,8 @@ Workload load_workload(const Inputs& in, const ModelSpec& model) {
     if (flag) field = *flag;
   };
   set(in.frames, w.frames);
+  if (in.text_tokens && *in.text_tokens < 0)  // below 0 means "the model's usual" further in
+    throw InputError({"--text-tokens"}, "", concat("expected 0 or more, got ", *in.text_tokens));
   set(in.text_tokens, w.text_rows);
   set(in.reference_tokens, w.reference_rows);
   set(in.batch, w.batch);

@@ -7,6 +7,7 @@
 
 #include "planner/spec/error.h"
 #include "planner/spec/quantity.h"
+#include "tools/picture.h"
 
 namespace hpplan::tools {
 namespace {
@@ -132,6 +133,7 @@ std::string plan_table(const Plan& plan, bool explain, Style style) {
   for (const Axis axis : {Axis::kTp, Axis::kUlysses, Axis::kRing, Axis::kCfg})
     if (best.mesh.degrees()[axis] > 1)
       text += fmt::format("  {:<8} groups {}\n", to_string(axis), groups_text(best.mesh, axis));
+  text += placement_picture(plan.topology, best.mesh);
   for (const std::string& note : best.predicted.notes) text += "Note: " + note + "\n";
   for (const Finding& f : best.warnings) text += fmt::format("Warning ({}): {}\n", f.code, f.message);
   for (const std::string& note : plan.notes) text += "Note: " + note + "\n";

@@ -1,6 +1,7 @@
 // hpplan --model M --topology T: make a plan.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -20,6 +21,7 @@ struct PlanFlags {
   Inputs inputs;
   SearchFlags search;
   std::string format, out;
+  std::vector<std::string> hosts;
   int top = 5;
   bool explain = false, frontier = false;
   int* code = nullptr;
@@ -54,6 +56,25 @@ int refuse(const PlanFlags& f, const SearchResult& result, const std::string& fo
   return 1;
 }
 
+// The host of every rank: nodes in the machine's order, hosts in the order given.
+std::vector<std::string> hosts_of(const std::vector<std::string>& hosts, const Topology& topology,
+                                  const Mesh& mesh) {
+  if (hosts.empty()) return {};
+  const int per_node =
+      topology.devices_per_os_node > 0 ? topology.devices_per_os_node : topology.devices();
+  const int nodes = topology.devices() / per_node;
+  if (static_cast<int>(hosts.size()) != nodes)
+    throw InputError({"--hosts"}, "", concat(topology.name, " has ", nodes, nodes == 1 ? " node, " : " nodes, ",
+                                             hosts.size(), hosts.size() == 1 ? " host was given" : " hosts were given"));
+  std::vector<std::string> of_rank;
+  for (const int device : mesh.devices()) {
+    const auto& ids = topology.device_ids;
+    const auto place = ids.empty() ? device : std::find(ids.begin(), ids.end(), device) - ids.begin();
+    of_rank.push_back(hosts[static_cast<std::size_t>(place) / static_cast<std::size_t>(per_node)]);
+  }
+  return of_rank;
+}
+
 int make(const PlanFlags& f) {
   const std::string format = output_format(f.format);
   SearchOptions options = search_options(f.search, f.inputs);
@@ -67,6 +88,7 @@ int make(const PlanFlags& f) {
   plan.model_hash = loaded.model_hash;
   plan.workload_hash = loaded.workload_hash;
   plan.topology_hash = loaded.topology_hash;
+  plan.hosts = hosts_of(f.hosts, plan.topology, plan.chosen.mesh);
   plan.notes.insert(plan.notes.end(), loaded.notes.begin(), loaded.notes.end());
   const auto frontier = f.frontier ? pareto(plan) : std::vector<const Candidate*>{};
 
@@ -109,6 +131,9 @@ void add_plan(CLI::App& app, int& code) {
   f.code = &code;
   add_input_flags(app, f.inputs);
   add_search_flags(app, f.search, f.inputs);
+  app.add_option("--hosts", f.hosts, "names of the nodes: the plan then holds every rank to its host")
+      ->delimiter(',')
+      ->group("What is planned");
   const std::string output = "Output";
   app.add_flag("--explain", f.explain, "every candidate and every rejection with its rule")->group(output);
   app.add_flag("--pareto", f.frontier, "the frontier of latency, devices and memory")->group(output);
