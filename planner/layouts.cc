@@ -24,8 +24,8 @@ struct Trial {
   bool found = false;
 };
 
-// What an axis costs and whether it is legal, by digit set. One for a space and ring
-// method.
+// What an axis costs and whether it is legal, by digit set. One for a space; the ring
+// method tells ring entries apart and no others.
 class AxisCache {
  public:
   struct Entry {
@@ -33,30 +33,32 @@ class AxisCache {
     std::optional<Finding> refusal;
   };
 
-  AxisCache(const Problem& problem, const DigitSpace& space, RingMethod method)
-      : problem_(problem), space_(space), method_(method) {}
+  AxisCache(const Problem& problem, const DigitSpace& space)
+      : problem_(problem), space_(space) {}
 
-  const Entry& at(Axis axis, DigitSet set) {
-    auto& known = entries_[static_cast<std::size_t>(axis)];
+  const Entry& at(Axis axis, RingMethod method, DigitSet set) {
+    const bool gathered = axis == Axis::kRing && method == RingMethod::kAllGather;
+    auto& known = gathered ? gathered_ : entries_[static_cast<std::size_t>(axis)];
     const auto found = known.find(set);
     if (found != known.end()) return found->second;
-    return known.emplace(set, make(axis, set)).first->second;
+    return known.emplace(set, make(axis, method, set)).first->second;
   }
 
  private:
-  Entry make(Axis axis, DigitSet set) const {
+  Entry make(Axis axis, RingMethod method, DigitSet set) const {
     Entry entry;
     const Fabric& fabric = *problem_.fabric;
-    for (const Collective op : collectives_of(axis, method_)) {
+    for (const Collective op : collectives_of(axis, method)) {
       entry.path = fabric.path(op, space_, set);
       if (fabric.accepts_any_group()) continue;
       auto groups = space_.groups(set);
-      if (op == Collective::kShift)
+      if (op == Collective::kShift) {
+        const auto turn = fabric.ring_turn(space_, set);
         for (auto& group : groups) {
           const std::vector<int> by_coordinate = group;
-          const auto turn = fabric.ring_turn(space_, set);
           for (std::size_t i = 0; i < turn.size(); ++i) group[i] = by_coordinate[turn[i]];
         }
+      }
       entry.refusal =
           fabric.refuse(op, axis, groups, problem_.fabric_rules, space_.devices());
       if (entry.refusal) return entry;
@@ -66,8 +68,8 @@ class AxisCache {
 
   const Problem& problem_;
   const DigitSpace& space_;
-  RingMethod method_;
   std::array<std::unordered_map<DigitSet, Entry>, kAxisCount> entries_;
+  std::unordered_map<DigitSet, Entry> gathered_;  // of a ring
 };
 
 std::vector<Axis> axes_of(const Problem& problem, const SearchOptions& options) {
@@ -115,9 +117,10 @@ std::optional<Trial> try_degrees(const Problem& problem, const SearchOptions& op
     out.rejections.push_back({degrees, method, std::move(finding), 1});
     return std::nullopt;
   };
+  const auto split = split_of(problem, degrees, method);
+  if (!split && !out.explain) return std::nullopt;
   const std::vector<Finding> findings = check_degrees(problem, degrees, method);
   if (!legal(findings)) return reject(first_error(findings));
-  const auto split = split_of(problem, degrees, method);
   HP_CHECK(split.has_value(), degrees.str());
   Trial trial;
   trial.layout.degrees = degrees;
@@ -128,6 +131,7 @@ std::optional<Trial> try_degrees(const Problem& problem, const SearchOptions& op
   const Bytes host = problem.topology.host_memory;
   const bool roomy =
       trial.layout.memory.fits() && (host.value == 0 || trial.layout.memory.host <= host);
+  if (!roomy && !out.explain) return std::nullopt;
   const auto memory = roomy ? std::vector<Finding>{}
                             : check_memory(problem, degrees, method, trial.layout.memory);
   if (!legal(memory)) return reject(first_error(memory));
@@ -204,16 +208,12 @@ class Placer {
       : problem_(problem), trials_(trials), out_(out) {}
 
   void place(std::shared_ptr<const DigitSpace> space, const std::vector<Axis>& axes) {
-    std::array<AxisCache, 2> caches = {
-        AxisCache(problem_, *space, RingMethod::kP2p),
-        AxisCache(problem_, *space, RingMethod::kAllGather)};
+    AxisCache cache(problem_, *space);
     const auto visit = [&](const Placement& placement) {
       ++out_.placements;
       const auto at = trials_.find(degrees_of(*space, placement));
       if (at == trials_.end()) return;
-      for (Trial* trial : at->second)
-        judge(*trial, placement, space,
-              caches[trial->layout.method == RingMethod::kP2p ? 0 : 1]);
+      for (Trial* trial : at->second) judge(*trial, placement, space, cache);
     };
     // Eager alignment tells placements of one class apart.
     const bool symmetric = !problem_.topology.has_fabric_rules ||
@@ -230,7 +230,8 @@ class Placer {
     AxisPaths paths;
     for (const Axis axis : kAxes) {
       if (placement[axis] == 0 || axis == Axis::kReplica) continue;
-      const AxisCache::Entry& entry = cache.at(axis, placement[axis]);
+      const AxisCache::Entry& entry =
+          cache.at(axis, trial.layout.method, placement[axis]);
       if (entry.refusal) {
         ++trial.refused;
         if (!trial.refusal) trial.refusal = entry.refusal;

@@ -149,32 +149,40 @@ std::vector<std::vector<int>> DigitSpace::line_groups(DigitSet set, int level) c
   return groups;
 }
 
-std::vector<std::vector<int>> DigitSpace::values(DigitSet set) const {
-  std::vector<std::vector<int>> all(static_cast<std::size_t>(degree(set)),
-                                    std::vector<int>(digits_.size(), 0));
-  for (std::size_t v = 0; v < all.size(); ++v) {
-    std::size_t rest = v;
-    for (std::size_t i = digits_.size(); i-- > 0;) {
-      if (!(set >> i & 1)) continue;
-      all[v][i] = static_cast<int>(rest % digits_[i].radix);
-      rest /= digits_[i].radix;
-    }
+std::vector<int> DigitSpace::positions(DigitSet set) const {
+  std::vector<int> inner(levels_.size(), 1);
+  for (std::size_t l = levels_.size(); l-- > 1;)
+    inner[l - 1] = inner[l] * levels_[l].count;
+  std::vector<int> all = {0};
+  for (std::size_t i = 0; i < digits_.size(); ++i) {
+    if (!(set >> i & 1)) continue;
+    const int weight = digits_[i].weight * inner[digits_[i].level];
+    std::vector<int> more;
+    more.reserve(all.size() * static_cast<std::size_t>(digits_[i].radix));
+    for (const int position : all)
+      for (int v = 0; v < digits_[i].radix; ++v) more.push_back(position + v * weight);
+    all = std::move(more);
   }
   return all;
 }
 
 std::vector<std::vector<int>> DigitSpace::groups(DigitSet set) const {
-  const auto members = values(set);
-  const auto others = values(all() & ~set);
+  std::vector<int> device = {0};  // by position
+  for (const SpaceLevel& level : levels_) {
+    std::vector<int> more;
+    more.reserve(device.size() * static_cast<std::size_t>(level.count));
+    for (const int base : device)
+      for (int label = 0; label < level.count; ++label)
+        more.push_back(base + level.stride * (level.gray ? label ^ (label >> 1) : label));
+    device = std::move(more);
+  }
+  const std::vector<int> members = positions(set);
+  const std::vector<int> others = positions(all() & ~set);
   std::vector<std::vector<int>> groups(others.size());
-  std::vector<int> digits(digits_.size());
   for (std::size_t g = 0; g < others.size(); ++g) {
     groups[g].reserve(members.size());
-    for (const auto& member : members) {
-      for (std::size_t i = 0; i < digits.size(); ++i)
-        digits[i] = member[i] + others[g][i];
-      groups[g].push_back(device_index(digits));
-    }
+    for (const int member : members)
+      groups[g].push_back(device[static_cast<std::size_t>(member + others[g])]);
   }
   return groups;
 }

@@ -72,8 +72,8 @@ class DigitSpace {
   std::vector<int> device_indices() const;
 
  private:
-  // Every value of the digits of `set`, outermost first, written into full digit strings.
-  std::vector<std::vector<int>> values(DigitSet set) const;
+  // Where every value of the digits of `set`, outermost first, stands in the labels of all levels, row-major.
+  std::vector<int> positions(DigitSet set) const;
 
   Slice slice_;
   std::vector<SpaceLevel> levels_;
