@@ -117,9 +117,10 @@ std::optional<Trial> try_degrees(const Problem& problem, const SearchOptions& op
     out.rejections.push_back({degrees, method, std::move(finding), 1});
     return std::nullopt;
   };
+  const auto split = split_of(problem, degrees, method);
+  if (!split && !out.explain) return std::nullopt;
   const std::vector<Finding> findings = check_degrees(problem, degrees, method);
   if (!legal(findings)) return reject(first_error(findings));
-  const auto split = split_of(problem, degrees, method);
   HP_CHECK(split.has_value(), degrees.str());
   Trial trial;
   trial.layout.degrees = degrees;
@@ -130,6 +131,7 @@ std::optional<Trial> try_degrees(const Problem& problem, const SearchOptions& op
   const Bytes host = problem.topology.host_memory;
   const bool roomy =
       trial.layout.memory.fits() && (host.value == 0 || trial.layout.memory.host <= host);
+  if (!roomy && !out.explain) return std::nullopt;
   const auto memory = roomy ? std::vector<Finding>{}
                             : check_memory(problem, degrees, method, trial.layout.memory);
   if (!legal(memory)) return reject(first_error(memory));

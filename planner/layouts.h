@@ -35,6 +35,7 @@ struct Layouts {
   std::vector<Layout> legal;           // not ranked
   std::vector<Rejection> rejections;   // by device count, then in the order of factorizations()
   std::int64_t placements = 0;         // looked at
+  bool explain = true;                 // false: what is illegal is left out without a reason
 };
 
 // All layouts on exactly `devices` devices.

@@ -85,6 +85,22 @@ HeadVerdict verdict_of(const Problem& problem, const Degrees& degrees,
                      degrees.ulysses(), mode);
 }
 
+// Uneven heads on a fabric whose collectives take equal shapes only.
+bool uneven_on_fabric(const Problem& problem, const Degrees& degrees,
+                      const HeadMode& mode) {
+  return mode.policy == HeadPolicy::kUneven && equal_shapes_only(problem.topology) &&
+         verdict_of(problem, degrees, mode).pad != 0;
+}
+
+// Does nothing speak against the mode? What refuse() tells, without its text.
+bool takes(const Problem& problem, const Degrees& degrees, const HeadMode& mode) {
+  if (mode_excluded(degrees, mode)) return false;
+  const auto heads = head_verdict(problem, degrees, mode);
+  return (!heads || heads->refusal == HeadRefusal::kNone) &&
+         !uneven_on_fabric(problem, degrees, mode) &&
+         rows_accepted(problem, degrees, mode);
+}
+
 // Everything that speaks against one mode.
 struct ModeRefusal {
   const HeadMode* mode = nullptr;
@@ -102,15 +118,14 @@ ModeRefusal refuse(const Problem& problem, const Degrees& degrees, RingMethod me
   }
   if (const auto finding = refuse_heads(problem, degrees, method, mode)) {
     r.findings.push_back(*finding);
-  } else if (mode.policy == HeadPolicy::kUneven && equal_shapes_only(problem.topology)) {
+  } else if (uneven_on_fabric(problem, degrees, mode)) {
     const HeadVerdict v = verdict_of(problem, degrees, mode);
-    if (v.pad != 0)
-      r.findings.push_back(error(
-          "fabric-uneven",
-          concat(v.heads, " heads over ulysses ", degrees.ulysses(), " are ", v.busiest,
-                 " on one rank and fewer on another, and the collectives of ",
-                 problem.topology.name, " take equal shapes only"),
-          "an engine mode that pads heads"));
+    r.findings.push_back(error(
+        "fabric-uneven",
+        concat(v.heads, " heads over ulysses ", degrees.ulysses(), " are ", v.busiest,
+               " on one rank and fewer on another, and the collectives of ",
+               problem.topology.name, " take equal shapes only"),
+        "an engine mode that pads heads"));
   }
   for (Finding& f : refuse_rows(problem, degrees, method, mode))
     r.findings.push_back(std::move(f));
@@ -264,7 +279,7 @@ const std::vector<RuleInfo>& rule_table() {
 }
 
 std::optional<Split> split_of(const Problem& problem, const Degrees& degrees,
-                              RingMethod method) {
+                              RingMethod) {
   using namespace rules;
   const ModelSpec& model = problem.model;
   const int tp = degrees.tp();
@@ -272,9 +287,7 @@ std::optional<Split> split_of(const Problem& problem, const Degrees& degrees,
   if (model.heads % tp != 0 || local_kv_heads(model, problem.engine, tp) == 0)
     return std::nullopt;
   for (const HeadMode& mode : problem.engine.head_modes) {
-    if (!mode_is_for(mode, model) ||
-        !refuse(problem, degrees, method, mode).findings.empty())
-      continue;
+    if (!mode_is_for(mode, model) || !takes(problem, degrees, mode)) continue;
     const HeadVerdict v = verdict_of(problem, degrees, mode);
     const RowVerdict rows = split_rows(problem, degrees, mode);
     Split split;
@@ -301,24 +314,22 @@ std::vector<Finding> check_degrees(const Problem& problem, const Degrees& degree
     findings.push_back(std::move(f));
   if (!heads_known) return findings;
 
+  if (const std::optional<Split> split = split_of(problem, degrees, method)) {
+    for (Finding& f : check_index_width(problem, degrees, method, *split))
+      findings.push_back(std::move(f));
+    warn_of_padding(findings, problem, degrees, split->mode, *split);
+    return findings;
+  }
   std::vector<ModeRefusal> refusals;
-  bool any = false;
   for (const HeadMode& mode : problem.engine.head_modes) {
     if (!mode_is_for(mode, problem.model)) continue;
     refusals.push_back(refuse(problem, degrees, method, mode));
-    any = any || refusals.back().findings.empty();
+    HP_CHECK(!refusals.back().findings.empty(), degrees.str(), ": ",
+             name_of(problem.engine, mode), " takes what split_of refuses");
   }
   HP_CHECK(!refusals.empty(), problem.engine.name, " has no head mode for ",
            problem.model.name);
-  if (!any) {
-    for (Finding& f : explain(refusals)) findings.push_back(std::move(f));
-    return findings;
-  }
-  const std::optional<Split> split = split_of(problem, degrees, method);
-  HP_CHECK(split.has_value(), degrees.str());
-  for (Finding& f : check_index_width(problem, degrees, method, *split))
-    findings.push_back(std::move(f));
-  warn_of_padding(findings, problem, degrees, split->mode, *split);
+  for (Finding& f : explain(refusals)) findings.push_back(std::move(f));
   return findings;
 }
 

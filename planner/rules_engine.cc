@@ -261,19 +261,23 @@ std::vector<Finding> check_engine(const Problem& problem, const Degrees& degrees
   return findings;
 }
 
+bool mode_excluded(const Degrees& degrees, const HeadMode& mode) {
+  return (degrees.ring() > 1 && !mode.with_ring) ||
+         (degrees.ulysses() > 1 && !mode.with_ulysses);
+}
+
 std::optional<Finding> refuse_mode(const Problem& problem, const Degrees& degrees,
                                    const HeadMode& mode) {
+  if (!mode_excluded(degrees, mode)) return std::nullopt;
   const std::string name = name_of(problem.engine, mode);
   if (degrees.ring() > 1 && !mode.with_ring)
     return error("mode-ring",
                  concat(name, " needs ring 1; ring ", degrees.ring(), " was asked"),
                  "ring 1");
-  if (degrees.ulysses() > 1 && !mode.with_ulysses)
-    return error(
-        "mode-ulysses",
-        concat(name, " needs ulysses 1; ulysses ", degrees.ulysses(), " was asked"),
-        "ulysses 1");
-  return std::nullopt;
+  return error(
+      "mode-ulysses",
+      concat(name, " needs ulysses 1; ulysses ", degrees.ulysses(), " was asked"),
+      "ulysses 1");
 }
 
 std::vector<Finding> check_expressible(const Problem& problem, const Mesh& mesh) {

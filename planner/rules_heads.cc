@@ -15,8 +15,10 @@ int ceil_to(int value, int multiple) {
 // A weight of which tp cuts `width`: the rows of a column-parallel, the columns of a
 // row-parallel one.
 struct CutWidth {
-  std::string what;
+  std::string_view kind;   // "MLP of "
+  std::string_view block;  // of the model, which outlives it
   std::int64_t width = 0;
+  std::string what() const { return concat(kind, block); }
 };
 
 // A part of a fused weight by its name; 0: a name that says nothing about its width.
@@ -32,10 +34,9 @@ std::int64_t part_width(const ModelSpec& model, const BlockSpec& block,
 std::vector<CutWidth> mlp_widths(const ModelSpec& model) {
   std::vector<CutWidth> widths;
   for (const BlockSpec& block : model.blocks) {
-    if (block.mlp_width > 0)
-      widths.push_back({concat("MLP of ", block.name), block.mlp_width});
+    if (block.mlp_width > 0) widths.push_back({"MLP of ", block.name, block.mlp_width});
     if (block.text_mlp_width > 0)
-      widths.push_back({concat("text MLP of ", block.name), block.text_mlp_width});
+      widths.push_back({"text MLP of ", block.name, block.text_mlp_width});
   }
   return widths;
 }
@@ -45,7 +46,7 @@ std::vector<CutWidth> adaln_widths(const ModelSpec& model, const Engine& engine)
   if (!engine.adaln_divided) return widths;
   for (const BlockSpec& block : model.blocks)
     if (block.adaln_out > 0)
-      widths.push_back({concat("modulation of ", block.name), block.adaln_out});
+      widths.push_back({"modulation of ", block.name, block.adaln_out});
   return widths;
 }
 
@@ -59,10 +60,10 @@ std::vector<CutWidth> quantized_widths(const ModelSpec& model, const Engine& eng
                                        int tp) {
   std::vector<CutWidth> widths = mlp_widths(model);
   for (CutWidth& cut : widths) cut.width /= tp;
-  widths.push_back({"attention", model.attention_width() / tp});
+  widths.push_back({"attention", "", model.attention_width() / tp});
   if (model.kv_heads != model.heads)
     widths.push_back(
-        {"k and v",
+        {"k and v", "",
          static_cast<std::int64_t>(local_kv_heads(model, engine, tp)) * model.head_dim});
   return widths;
 }
@@ -101,7 +102,7 @@ void check_division(std::vector<Finding>& findings, const Problem& problem,
     said.push_back(cut.width);
     findings.push_back(
         error(code,
-              concat(cut.what, " is ", cut.width, " wide, which does not divide by tp ",
+              concat(cut.what(), " is ", cut.width, " wide, which does not divide by tp ",
                      tp, " (", cut.width, " % ", tp, " = ", cut.width % tp, ")"),
               tp_suggestion(problem, tp),
               {{"width", std::to_string(cut.width)}, {"tp", std::to_string(tp)}}));
@@ -151,8 +152,9 @@ void check_quantization(std::vector<Finding>& findings, const Problem& problem, 
       suggestion += concat(", or scales split into blocks of ", smaller);
     findings.push_back(error(
         "quant-block",
-        concat(cut.what, " is ", cut.width, " wide on a rank with tp ", tp, ", which is ",
-               static_cast<double>(cut.width) / block, " quantization blocks of ", block),
+        concat(cut.what(), " is ", cut.width, " wide on a rank with tp ", tp,
+               ", which is ", static_cast<double>(cut.width) / block,
+               " quantization blocks of ", block),
         suggestion,
         {{"local_width", std::to_string(cut.width)}, {"block", std::to_string(block)}}));
   }
@@ -210,22 +212,31 @@ HeadVerdict judge_heads(const Engine& engine, int heads, int kv_heads, int ulyss
   return v;
 }
 
+std::optional<HeadVerdict> head_verdict(const Problem& problem, const Degrees& degrees,
+                                        const HeadMode& mode) {
+  const ModelSpec& model = problem.model;
+  const Engine& engine = problem.engine;
+  const int tp = degrees.tp();
+  if (degrees.ulysses() == 1 || !heads_fit_tp(model, engine, tp)) return std::nullopt;
+  // xDiT looks at all heads and forgets tp; check_engine tells of what that hides.
+  const bool all = engine.heads_checked_globally;
+  return judge_heads(engine, all ? model.heads : model.heads / tp,
+                     all ? model.kv_heads : local_kv_heads(model, engine, tp),
+                     degrees.ulysses(), mode);
+}
+
 std::optional<Finding> refuse_heads(const Problem& problem, const Degrees& degrees,
                                     RingMethod method, const HeadMode& mode) {
   const ModelSpec& model = problem.model;
   const Engine& engine = problem.engine;
   const int tp = degrees.tp();
   const int u = degrees.ulysses();
-  if (u == 1 || !heads_fit_tp(model, engine, tp)) return std::nullopt;
-  // xDiT looks at all heads and forgets tp; check_engine tells of what that hides.
-  const int divisor = engine.heads_checked_globally ? 1 : tp;
-  const int kv =
-      engine.heads_checked_globally ? model.kv_heads : local_kv_heads(model, engine, tp);
-  const HeadVerdict v = judge_heads(engine, model.heads / divisor, kv, u, mode);
-  if (v.refusal == HeadRefusal::kNone) return std::nullopt;
+  const auto verdict = head_verdict(problem, degrees, mode);
+  if (!verdict || verdict->refusal == HeadRefusal::kNone) return std::nullopt;
+  const HeadVerdict& v = *verdict;
 
   std::string message = concat(model.heads, " heads");
-  if (tp > 1 && divisor > 1)
+  if (tp > 1 && !engine.heads_checked_globally)
     message += concat(" / tp ", tp, " = ", v.heads, " heads a rank");
   switch (v.refusal) {
     case HeadRefusal::kStrict:
@@ -261,8 +272,8 @@ std::optional<Finding> refuse_heads(const Problem& problem, const Degrees& degre
       if (!mode_is_for(m, model) || (degrees.ring() > 1 && !m.with_ring) ||
           (other > 1 && !m.with_ulysses))
         continue;
-      if (other > 1 &&
-          judge_heads(engine, v.heads, kv, other, m).refusal != HeadRefusal::kNone)
+      if (other > 1 && judge_heads(engine, v.heads, v.kv_heads, other, m).refusal !=
+                           HeadRefusal::kNone)
         continue;
       if (m.policy == HeadPolicy::kPadAny && other > 2 * v.heads)
         continue;  // nothing but padding

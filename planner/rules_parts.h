@@ -50,6 +50,10 @@ struct HeadVerdict {
 // heads and kv_heads are those of a tp rank.
 HeadVerdict judge_heads(const Engine& engine, int heads, int kv_heads, int ulysses,
                         const HeadMode& mode);
+// The heads of these degrees as the engine counts them; nullopt where no rule of heads
+// applies: ulysses 1, or a tp that does not cut the heads.
+std::optional<HeadVerdict> head_verdict(const Problem& problem, const Degrees& degrees,
+                                        const HeadMode& mode);
 std::optional<Finding> refuse_heads(const Problem& problem, const Degrees& degrees,
                                     RingMethod method, const HeadMode& mode);
 // heads-tp, kv-heads, mlp-tp, adaln-tp, packed-tp, quant-block.
@@ -66,6 +70,8 @@ struct RowVerdict {
 };
 RowVerdict split_rows(const Problem& problem, const Degrees& degrees,
                       const HeadMode& mode);
+// Does refuse_rows find nothing?
+bool rows_accepted(const Problem& problem, const Degrees& degrees, const HeadMode& mode);
 std::vector<Finding> refuse_rows(const Problem& problem, const Degrees& degrees,
                                  RingMethod method, const HeadMode& mode);
 std::vector<Finding> check_index_width(const Problem& problem, const Degrees& degrees,
@@ -79,7 +85,8 @@ std::optional<Finding> refuse_size(const Problem& problem, const Degrees& degree
 // attention kernels.
 std::vector<Finding> check_engine(const Problem& problem, const Degrees& degrees,
                                   RingMethod method);
-// Exclusions of one head mode: with ring, with ulysses, its models.
+// Exclusions of one head mode: with ring, with ulysses.
+bool mode_excluded(const Degrees& degrees, const HeadMode& mode);
 std::optional<Finding> refuse_mode(const Problem& problem, const Degrees& degrees,
                                    const HeadMode& mode);
 // Does the engine build the groups of this mesh?

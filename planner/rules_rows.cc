@@ -119,6 +119,47 @@ std::string even_suggestion(const Problem& problem, const Degrees& degrees) {
   return text + even_frames(problem, degree);
 }
 
+enum class RowFault : std::uint8_t {
+  kNone,
+  kShort,     // a rank would hold no row
+  kStrict,    // the mode neither pads nor cuts unevenly
+  kUnmasked,  // padding would be attended
+  kRingMask,  // the engine masks padding, but not in a ring
+  kRingTail,  // the padding would not stand last
+  kUneven,    // the fabric takes equal shapes only
+};
+
+std::int64_t padding_for(const Problem& problem, const CutStream& s, int degree) {
+  return padding_of(s.rows,
+                    static_cast<std::int64_t>(degree) * problem.engine.row_multiple);
+}
+
+// What speaks against cutting one stream under a mode.
+RowFault judge_rows(const Problem& problem, const Degrees& degrees, RowPolicy policy,
+                    const CutStream& s, bool last) {
+  const Engine& engine = problem.engine;
+  const int q = degrees.sequence();
+  if (kept_whole(engine, s, q)) return RowFault::kNone;
+  // Padding gives every rank a row of a joint stream; the main sequence must reach
+  // every rank by itself.
+  if (s.rows < q && (policy != RowPolicy::kPad || !s.joint)) return RowFault::kShort;
+  switch (policy) {
+    case RowPolicy::kStrict:
+      return s.rows % q == 0 ? RowFault::kNone : RowFault::kStrict;
+    case RowPolicy::kPad:
+      if (padding_for(problem, s, q) == 0) return RowFault::kNone;
+      if (!problem.model.masks_padding && !engine.masks_padding)
+        return RowFault::kUnmasked;
+      if (degrees.ring() == 1) return RowFault::kNone;
+      if (!engine.ring_with_mask) return RowFault::kRingMask;
+      return last ? RowFault::kNone : RowFault::kRingTail;
+    case RowPolicy::kUneven:
+      return s.rows % q != 0 && equal_shapes_only(problem.topology) ? RowFault::kUneven
+                                                                    : RowFault::kNone;
+  }
+  return RowFault::kNone;
+}
+
 }  // namespace
 
 RowVerdict split_rows(const Problem& problem, const Degrees& degrees,
@@ -142,6 +183,16 @@ RowVerdict split_rows(const Problem& problem, const Degrees& degrees,
   return v;
 }
 
+bool rows_accepted(const Problem& problem, const Degrees& degrees, const HeadMode& mode) {
+  if (degrees.sequence() == 1) return true;
+  const RowPolicy policy = rows_of_mode(mode, degrees);
+  const std::vector<CutStream> streams = cut_streams(problem.rows);
+  return std::all_of(streams.begin(), streams.end(), [&](const CutStream& s) {
+    return judge_rows(problem, degrees, policy, s, &s == &streams.back()) ==
+           RowFault::kNone;
+  });
+}
+
 std::vector<Finding> refuse_rows(const Problem& problem, const Degrees& degrees,
                                  RingMethod, const HeadMode& mode) {
   std::vector<Finding> findings;
@@ -152,69 +203,66 @@ std::vector<Finding> refuse_rows(const Problem& problem, const Degrees& degrees,
   const std::vector<CutStream> streams = cut_streams(problem.rows);
   for (std::size_t i = 0; i < streams.size(); ++i) {
     const CutStream& s = streams[i];
-    if (kept_whole(engine, s, q)) continue;
-    const Details details = {{"stream", s.name},
-                             {"rows", std::to_string(s.rows)},
-                             {"degree", std::to_string(q)}};
-    // Padding gives every rank a row of a joint stream; the main sequence must reach
-    // every rank by itself.
-    if (s.rows < q && (policy != RowPolicy::kPad || !s.joint)) {
-      findings.push_back(error(
-          "rows-short",
-          concat(s.name, " has ", s.rows, s.rows == 1 ? " row" : " rows",
-                 ", fewer than the ", q, " sequence ranks, so a rank would hold none"),
-          concat("a sequence degree of at most ", s.rows, ", or keep ", s.name,
-                 " whole on every rank"),
-          details));
-      continue;
-    }
-    const std::int64_t unit = static_cast<std::int64_t>(q) * engine.row_multiple;
-    if (policy == RowPolicy::kPad ? padding_of(s.rows, unit) == 0 : s.rows % q == 0)
-      continue;
-    switch (policy) {
-      case RowPolicy::kStrict:
-        findings.push_back(
-            error(s.joint ? "rows-stream" : "rows-divide",
-                  concat(rows_text(s, degrees), ", and ",
-                         mode.flag.empty() ? std::string("the engine") : mode.flag,
-                         " neither pads nor cuts unevenly"),
-                  even_suggestion(problem, degrees), details));
+    const RowFault fault =
+        judge_rows(problem, degrees, policy, s, i + 1 == streams.size());
+    if (fault == RowFault::kNone) continue;
+    const auto refuse = [&](const char* code, const std::string& message,
+                            const std::string& suggestion) {
+      findings.push_back(error(code, message, suggestion,
+                               {{"stream", s.name},
+                                {"rows", std::to_string(s.rows)},
+                                {"degree", std::to_string(q)}}));
+    };
+    const auto even = [&] { return even_suggestion(problem, degrees); };
+    const auto even_or_no_ring = [&] {
+      return concat("ring 1 (ulysses ", q, "), or ", even());
+    };
+    const std::int64_t pad = padding_for(problem, s, q);
+    switch (fault) {
+      case RowFault::kShort:
+        refuse(
+            "rows-short",
+            concat(s.name, " has ", s.rows, s.rows == 1 ? " row" : " rows",
+                   ", fewer than the ", q, " sequence ranks, so a rank would hold none"),
+            concat("a sequence degree of at most ", s.rows, ", or keep ", s.name,
+                   " whole on every rank"));
         break;
-      case RowPolicy::kPad: {
-        const std::int64_t pad = padding_of(s.rows, unit);
-        if (!problem.model.masks_padding && !engine.masks_padding) {
-          findings.push_back(error(
-              "rows-mask",
-              concat(rows_text(s, degrees), ": ", pad, " padding rows are needed, and ",
-                     problem.model.title, " builds no mask, so they would be attended"),
-              even_suggestion(problem, degrees), details));
-        } else if (degrees.ring() > 1 && !engine.ring_with_mask) {
-          findings.push_back(error(
-              "rows-mask",
-              concat(rows_text(s, degrees), ": ", pad,
-                     " padding rows need a key mask, which ", engine.name,
-                     " does not take together with ring ", degrees.ring()),
-              concat("ring 1 (ulysses ", q, "), or ", even_suggestion(problem, degrees)),
-              details));
-        } else if (degrees.ring() > 1 && i + 1 < streams.size()) {
-          findings.push_back(error(
-              "rows-tail",
-              concat(rows_text(s, degrees), ": its ", pad,
-                     " padding rows would stand before the rows of ", streams[i + 1].name,
-                     ", and a ring takes padding at the global tail only"),
-              concat("ring 1 (ulysses ", q, "), or ", even_suggestion(problem, degrees)),
-              details));
-        }
+      case RowFault::kStrict:
+        refuse(s.joint ? "rows-stream" : "rows-divide",
+               concat(rows_text(s, degrees), ", and ",
+                      mode.flag.empty() ? std::string("the engine") : mode.flag,
+                      " neither pads nor cuts unevenly"),
+               even());
         break;
-      }
-      case RowPolicy::kUneven:
-        if (equal_shapes_only(problem.topology))
-          findings.push_back(
-              error("fabric-uneven",
-                    concat(rows_text(s, degrees), ": ranks would send ", s.rows / q,
-                           " and ", s.rows / q + 1, " rows, and the collectives of ",
-                           problem.topology.name, " take equal shapes only"),
-                    even_suggestion(problem, degrees), details));
+      case RowFault::kUnmasked:
+        refuse("rows-mask",
+               concat(rows_text(s, degrees), ": ", pad, " padding rows are needed, and ",
+                      problem.model.title, " builds no mask, so they would be attended"),
+               even());
+        break;
+      case RowFault::kRingMask:
+        refuse("rows-mask",
+               concat(rows_text(s, degrees), ": ", pad,
+                      " padding rows need a key mask, which ", engine.name,
+                      " does not take together with ring ", degrees.ring()),
+               even_or_no_ring());
+        break;
+      case RowFault::kRingTail:
+        refuse(
+            "rows-tail",
+            concat(rows_text(s, degrees), ": its ", pad,
+                   " padding rows would stand before the rows of ", streams[i + 1].name,
+                   ", and a ring takes padding at the global tail only"),
+            even_or_no_ring());
+        break;
+      case RowFault::kUneven:
+        refuse("fabric-uneven",
+               concat(rows_text(s, degrees), ": ranks would send ", s.rows / q, " and ",
+                      s.rows / q + 1, " rows, and the collectives of ",
+                      problem.topology.name, " take equal shapes only"),
+               even());
+        break;
+      case RowFault::kNone:
         break;
     }
   }

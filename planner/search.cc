@@ -94,6 +94,7 @@ bool better(Objective objective, const Layout& a, const Layout& b) {
 std::optional<Layout> best_of(const Problem& problem, const SearchOptions& options,
                               const std::vector<int>& counts) {
   Layouts found;
+  found.explain = false;
   for (const int n : counts) find_layouts(problem, options, n, found);
   const auto best = std::min_element(
       found.legal.begin(), found.legal.end(),
