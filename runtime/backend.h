@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include "runtime/accelerators.h"
 #include "runtime/group.h"
 
 namespace c10d {
@@ -29,8 +30,6 @@ class Store::Impl {
 BackendHandle open_gloo(const StoreHandle& store, int rank, int size,
                         const CommOptions& options);
 
-// Whether accelerators are here that NCCL can use, and how many.
-int nccl_devices();
 // Throws InputError when nccl_devices() is 0.
 BackendHandle open_nccl(const StoreHandle& store, int rank, int size,
                         const CommOptions& options);

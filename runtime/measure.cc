@@ -10,6 +10,8 @@
 #include <map>
 #include <sstream>
 
+#include "runtime/accelerators.h"
+
 namespace hpplan::runtime {
 namespace {
 
@@ -63,11 +65,13 @@ Measurement measure_steps(Model& model, const DeviceMesh& mesh, const TensorMap&
   std::map<std::string, std::int64_t> counts;
   std::map<std::string, std::uint64_t> bytes;
   for (int i = 0; i < options.iterations; ++i) {
+    synchronize(mesh.device());
     mesh.world().barrier();
     waited.clear();
     mesh.ledger().reset();
     const auto start = Clock::now();
     model.step(latents, times);
+    synchronize(mesh.device());
     const double step = seconds_since(start);
     counts = mesh.ledger().counts();
     bytes = mesh.ledger().wire_bytes();
@@ -88,7 +92,8 @@ Measurement measure_steps(Model& model, const DeviceMesh& mesh, const TensorMap&
   m.step_spread = Seconds(median(away));
   m.iterations = options.iterations;
   m.warmup = options.warmup;
-  m.peak_memory = Bytes(largest(mesh, {peak_bytes()})[0]);
+  const auto on_device = static_cast<double>(peak_device_bytes(mesh.device()));
+  m.peak_memory = Bytes(largest(mesh, {mesh.device().is_cpu() ? peak_bytes() : on_device})[0]);
   for (const auto& [name, values] : phases) m.phases_s[name] = median(values);
   for (const auto& [axis, sent] : bytes) m.wire_bytes[axis] = static_cast<double>(sent);
   m.collectives = counts;

@@ -12,6 +12,7 @@
 
 #include "planner/spec/error.h"
 #include "planner/spec/plan_yaml.h"
+#include "runtime/accelerators.h"
 #include "runtime/denoise.h"
 #include "runtime/device_mesh.h"
 #include "runtime/handshake.h"
@@ -83,6 +84,7 @@ class Progress {
 int run_plan(const RunOptions& o, const RankEnvironment& e, const Plan& plan, const Store& store, std::size_t index) {
   CommOptions comm;
   comm.timeout = o.timeout;
+  comm.device = device_of(e.local_rank, e.local_world);
   if (const char* interface = std::getenv("GLOO_SOCKET_IFNAME")) comm.interface = interface;
   else if (e.master_addr == "127.0.0.1" || e.master_addr == "localhost") comm.interface = "lo";
   const DeviceMesh mesh(plan.chosen.mesh, e.rank, store, comm);
@@ -161,6 +163,8 @@ int run_plan(const RunOptions& o, const RankEnvironment& e, const Plan& plan, co
 
 }  // namespace
 
+std::string software_version() { return concat("hprun ", HPPLAN_VERSION, ", torch ", HPPLAN_TORCH_VERSION); }
+
 int run_rank(const RunOptions& o, const RankEnvironment& e) {
   const c10::InferenceMode inference;
   at::set_num_threads(threads_of(o, e));
@@ -171,8 +175,7 @@ int run_rank(const RunOptions& o, const RankEnvironment& e) {
       throw InputError({o.plans[i]}, "", wrong);
   const Store store = meet(e, o.timeout);
   for (std::size_t i = 0; i < plans.size(); ++i)
-    shake_hands(store.prefixed(concat("hands", i)), plans[i], e.rank,
-                concat("hprun ", HPPLAN_VERSION, ", torch ", HPPLAN_TORCH_VERSION), o.timeout);
+    shake_hands(store.prefixed(concat("hands", i)), plans[i], e.rank, software_version(), o.timeout);
   int code = 0;
   for (std::size_t i = 0; i < plans.size(); ++i)
     code = std::max(code, run_plan(o, e, plans[i], store.prefixed(concat("plan", i)), i));

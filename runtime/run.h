@@ -26,6 +26,9 @@ struct RunOptions {
   int warmup = 2, iterations = 5;
 };
 
+// "hprun 0.1.0, torch 2.15.0": ranks compare it, and measurements of another are not comparable.
+std::string software_version();
+
 // Returns the exit code: 0 done, 1 verification failed. Throws InputError, CommError, c10::Error.
 int run_rank(const RunOptions& options, const RankEnvironment& environment);
 

@@ -43,7 +43,7 @@ int run(int argc, char** argv) {
   app.add_option("--trace", o.trace, "write a Chrome / Perfetto trace of all ranks here");
   app.add_option("--warmup", o.warmup, "steps before --measure counts")->check(CLI::Range(0, 1000))->capture_default_str();
   app.add_option("--iterations", o.iterations, "steps that --measure counts")->check(CLI::Range(1, 100000))->capture_default_str();
-  app.set_version_flag("--version", HPPLAN_VERSION);
+  app.set_version_flag("--version", runtime::software_version());
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
