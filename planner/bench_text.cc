@@ -213,7 +213,7 @@ RawBench read_json(const std::string& text, const std::string& file) {
       throw InputError(node.where, "results", "expected size(B) and time:avg(us)");
     const auto cell = [&](int i) -> std::optional<double> {
       if (i < 0) return std::nullopt;
-      return bench_number(node.entries[static_cast<std::size_t>(i)].second.scalar);
+      return bench_number(node.entries[static_cast<std::size_t>(i)].node.scalar);
     };
     const auto size = cell(header->size), time = cell(header->time);
     if (!size || !time) {

@@ -98,8 +98,9 @@ void fit_links(const std::vector<BenchTable>& tables, Calibration& out) {
     }
     auto& curves = out.fabric.curves;
     curves.erase(std::remove_if(curves.begin(), curves.end(),
-                                [&](const CollectiveCurve& c) {
-                                  return c.op == key.first && c.n == key.second;
+                                [&, op = key.first, n = key.second](
+                                    const CollectiveCurve& c) {
+                                  return c.op == op && c.n == n;
                                 }),
                  curves.end());
     curves.push_back(report.fit.curve);
@@ -345,7 +346,7 @@ Calibration calibrate(const Catalog& catalog, const std::string& device,
     const auto has = [&](const char* key) {
       return root.kind == YamlNode::Kind::kMap &&
              std::any_of(root.entries.begin(), root.entries.end(),
-                         [&](const auto& e) { return e.first == key; });
+                         [&](const YamlEntry& e) { return e.key == key; });
     };
     if (root.kind == YamlNode::Kind::kList) {
       for (Run& run : runs_of_groups(input, catalog, device, out.notes))

@@ -36,10 +36,14 @@ class Fabric {
   ~Fabric();
   Fabric(Fabric&&) noexcept;
 
-  // Is every group of the partition legal for this kind of collective? Empty: yes. groups hold device
-  // indices in ring order; world is the number of devices used.
-  std::optional<Finding> refuse(Collective op, Axis axis, const std::vector<std::vector<int>>& groups,
-                                FabricRules rules, int world) const;
+  // Is every group of the partition legal for this kind of collective? Empty: yes.
+  // groups hold device indices in ring order; world is the number of devices used. The
+  // nearest legal partition that the finding's text names takes far longer to find than
+  // the answer, so a search that only asks leaves the text out.
+  std::optional<Finding> refuse(Collective op, Axis axis,
+                                const std::vector<std::vector<int>>& groups,
+                                FabricRules rules, int world,
+                                bool with_text = true) const;
 
   // Contention and latency of one axis' collectives.
   AxisPath path(Collective op, const std::vector<std::vector<int>>& groups) const;

@@ -158,7 +158,8 @@ bool Fabric::accepts_any_group() const {
 
 std::optional<Finding> Fabric::refuse(Collective op, Axis axis,
                                       const std::vector<std::vector<int>>& groups,
-                                      FabricRules rules, int world) const {
+                                      FabricRules rules, int world,
+                                      bool with_text) const {
   if (accepts_any_group() || groups.empty() || groups.front().size() < 2)
     return std::nullopt;
   const int n = static_cast<int>(groups.front().size());
@@ -169,9 +170,15 @@ std::optional<Finding> Fabric::refuse(Collective op, Axis axis,
   HP_CHECK(static_cast<int>(used.size()) == world, used.size(),
            " devices in groups, world ", world);
   const auto alternatives = [&] { return Alternatives(*this, impl_->topology, used); };
+  const auto without_text = [](const char* code) {
+    Finding f;
+    f.code = code;
+    return f;
+  };
 
   for (const auto& group : groups) {
     const std::string why = impl_->why_not_routable(group);
+    if (!why.empty() && !with_text) return without_text("fabric-routable");
     if (!why.empty())
       return refusal("fabric-routable",
                      concat(what, ": the group ", text(group), " is not routable: ", why),
@@ -185,6 +192,7 @@ std::optional<Finding> Fabric::refuse(Collective op, Axis axis,
         if (a == b || impl_->divergence(from, to) < impl_->ring_first ||
             impl_->adjacent(a, b))
           continue;
+        if (!with_text) return without_text("fabric-routable");
         const auto walk = impl_->ring_walk(group, nullptr);
         return refusal("fabric-routable",
                        concat(what, ": passing K/V round ", text(group),
@@ -196,6 +204,7 @@ std::optional<Finding> Fabric::refuse(Collective op, Axis axis,
   }
   const bool eager = impl_->topology.has_fabric_rules && rules != FabricRules::kCompiled;
   if (op != Collective::kAllToAll || !eager) return std::nullopt;
+  if (!eager_size(n) && !with_text) return without_text("fabric-aligned");
   if (!eager_size(n))
     return refusal("fabric-aligned",
                    concat(what,
@@ -214,6 +223,7 @@ std::optional<Finding> Fabric::refuse(Collective op, Axis axis,
     std::sort(ranks.begin(), ranks.end());
     const bool run = ranks.back() - ranks.front() == n - 1;
     if (run && ranks.front() % n == 0) continue;
+    if (!with_text) return without_text("fabric-aligned");
     const auto fix = alternatives().runs(n);
     return refusal(
         "fabric-aligned",

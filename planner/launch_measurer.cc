@@ -39,7 +39,7 @@ std::string on_path(const std::string& name) {
   const char* path = std::getenv("PATH");
   std::istringstream folders(path == nullptr ? "" : path);
   for (std::string folder; std::getline(folders, folder, ':');)
-    if (!folder.empty() && executable(folder + "/" + name)) return folder + "/" + name;
+    if (!folder.empty() && executable(concat(folder, "/", name))) return concat(folder, "/", name);
   return "";
 }
 

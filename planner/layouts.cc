@@ -30,7 +30,7 @@ class AxisCache {
  public:
   struct Entry {
     AxisPath path;
-    std::optional<Finding> refusal;
+    std::optional<Finding> refusal;  // without text
   };
 
   AxisCache(const Problem& problem, const DigitSpace& space)
@@ -41,27 +41,34 @@ class AxisCache {
     auto& known = gathered ? gathered_ : entries_[static_cast<std::size_t>(axis)];
     const auto found = known.find(set);
     if (found != known.end()) return found->second;
-    return known.emplace(set, make(axis, method, set)).first->second;
+    return known.emplace(set, make(axis, method, set, false)).first->second;
+  }
+
+  // Why the digit set is refused to the axis, in words.
+  Finding refusal(Axis axis, RingMethod method, DigitSet set) const {
+    return *make(axis, method, set, true).refusal;
   }
 
  private:
-  Entry make(Axis axis, RingMethod method, DigitSet set) const {
+  Entry make(Axis axis, RingMethod method, DigitSet set, bool with_text) const {
     Entry entry;
     const Fabric& fabric = *problem_.fabric;
     for (const Collective op : collectives_of(axis, method)) {
-      entry.path = fabric.path(op, space_, set);
-      if (fabric.accepts_any_group()) continue;
-      auto groups = space_.groups(set);
-      if (op == Collective::kShift) {
-        const auto turn = fabric.ring_turn(space_, set);
-        for (auto& group : groups) {
-          const std::vector<int> by_coordinate = group;
-          for (std::size_t i = 0; i < turn.size(); ++i) group[i] = by_coordinate[turn[i]];
+      if (!fabric.accepts_any_group()) {
+        auto groups = space_.groups(set);
+        if (op == Collective::kShift) {
+          const auto turn = fabric.ring_turn(space_, set);
+          for (auto& group : groups) {
+            const std::vector<int> by_coordinate = group;
+            for (std::size_t i = 0; i < turn.size(); ++i)
+              group[i] = by_coordinate[turn[i]];
+          }
         }
+        entry.refusal = fabric.refuse(op, axis, groups, problem_.fabric_rules,
+                                      space_.devices(), with_text);
+        if (entry.refusal) return entry;
       }
-      entry.refusal =
-          fabric.refuse(op, axis, groups, problem_.fabric_rules, space_.devices());
-      if (entry.refusal) return entry;
+      entry.path = fabric.path(op, space_, set);
     }
     return entry;
   }
@@ -234,7 +241,8 @@ class Placer {
           cache.at(axis, trial.layout.method, placement[axis]);
       if (entry.refusal) {
         ++trial.refused;
-        if (!trial.refusal) trial.refusal = entry.refusal;
+        if (!trial.refusal)
+          trial.refusal = cache.refusal(axis, trial.layout.method, placement[axis]);
         return;
       }
       paths[static_cast<std::size_t>(axis)] = entry.path;

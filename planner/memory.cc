@@ -40,7 +40,7 @@ MemoryEstimate estimate_memory(const Problem& p, const Degrees& degrees, RingMet
   const Bytes whole(model.transformers * static_cast<double>(parameters.whole) * e);
   const Bytes weights = divided + adaln + whole;
 
-  const double branches = (p.workload.branches + degrees.cfg() - 1) / degrees.cfg();
+  const int branches = (p.workload.branches + degrees.cfg() - 1) / degrees.cfg();
   const double batch = p.workload.batch * (engine.stack.branches_in_sequence ? 1 : branches);
   const double m = batch * static_cast<double>(split.busiest_rows);
   double mlp = 0;

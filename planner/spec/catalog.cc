@@ -89,7 +89,7 @@ Catalog::Entry Catalog::find(DataKind kind, const std::string& name) const {
   }
   std::vector<std::string> known;
   for (const auto& [own, file] : files) {
-    const Entry entry = load(own, file);
+    Entry entry = load(own, file);
     known.push_back(own);
     for (std::string& alias : aliases_of(entry.text)) {
       if (alias == name) return entry;

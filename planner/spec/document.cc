@@ -135,11 +135,11 @@ std::string canonical(const Document& value) {
   }
   if (value.is_object()) {
     std::string text = "{";
-    for (const auto& [key, item] : value.items()) text += concat(key.size(), ":", key, canonical(item));
+    for (const auto& [key, item] : value.items()) text += concat(key.size(), ':', key, canonical(item));
     return text + "}";
   }
   const std::string text = value.is_string() ? value.get<std::string>() : value.is_null() ? "" : scalar(value);
-  return concat(text.size(), ":", text);
+  return concat(text.size(), ':', text);
 }
 
 std::string canonical(const YamlNode& node) {
@@ -153,7 +153,7 @@ std::string canonical(const YamlNode& node) {
       for (const YamlNode& item : node.items) text += canonical(item);
       return "[" + text + "]";
     case YamlNode::Kind::kMap:
-      for (const auto& [key, item] : node.entries) text += concat(key.size(), ":", key, canonical(item));
+      for (const auto& [key, item] : node.entries) text += concat(key.size(), ':', key, canonical(item));
       return "{" + text + "}";
   }
   return text;

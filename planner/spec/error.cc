@@ -33,7 +33,7 @@ int edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-InputError::InputError(Location where, std::string key, std::string what)
+InputError::InputError(Location where, std::string key, const std::string& what)
     : std::runtime_error(message(where, key, what)), where_(std::move(where)), key_(std::move(key)) {}
 
 std::string nearest(std::string_view given, const std::vector<std::string>& known) {

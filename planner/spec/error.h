@@ -4,10 +4,12 @@
 //   3. Our own mistake: HP_CHECK prints the condition and the values, and aborts.
 #pragma once
 
+#include <cstdio>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace hpplan {
@@ -24,8 +26,8 @@ struct Location {
 // text() reads "file:line:col: key: what was expected, what was given".
 class InputError : public std::runtime_error {
  public:
-  InputError(Location where, std::string key, std::string what);
-  explicit InputError(std::string what) : InputError({}, "", std::move(what)) {}
+  InputError(Location where, std::string key, const std::string& what);
+  explicit InputError(const std::string& what) : InputError({}, "", what) {}
   const Location& where() const { return where_; }
   const std::string& key() const { return key_; }
 
@@ -34,12 +36,34 @@ class InputError : public std::runtime_error {
   std::string key_;
 };
 
-// Everything streamed into one string: concat("tp ", 8, " does not divide ", 30).
+// Adds `value` to `out` as a stream would print it; a stream is made only for types that
+// need one, since making one takes longer than all the rest.
+template <class T>
+void append(std::string& out, const T& value) {
+  if constexpr (std::is_convertible_v<const T&, std::string_view>) {
+    out += std::string_view(value);
+  } else if constexpr (std::is_same_v<T, char>) {
+    out += value;
+  } else if constexpr (std::is_same_v<T, bool>) {
+    out += value ? '1' : '0';
+  } else if constexpr (std::is_integral_v<T> && sizeof(T) > 1) {
+    out += std::to_string(value);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    char text[32];
+    out.append(text, std::snprintf(text, sizeof text, "%g", static_cast<double>(value)));
+  } else {
+    std::ostringstream stream;
+    stream << value;
+    out += stream.str();
+  }
+}
+
+// Everything in one string: concat("tp ", 8, " does not divide ", 30).
 template <class... Args>
 std::string concat(const Args&... args) {
-  std::ostringstream out;
-  (out << ... << args);
-  return out.str();
+  std::string out;
+  (append(out, args), ...);
+  return out;
 }
 
 // The name in `known` nearest to `given` by edit distance, or "" when none is near enough to be meant

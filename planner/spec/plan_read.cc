@@ -22,23 +22,26 @@ void check_hash(const YamlNode& root, MapReader& top) {
   YamlNode core = root;
   core.entries.clear();
   for (const auto& entry : root.entries)
-    if (std::find(kOutsideHash.begin(), kOutsideHash.end(), entry.first) == kOutsideHash.end())
+    if (std::find(kOutsideHash.begin(), kOutsideHash.end(), entry.key) == kOutsideHash.end())
       core.entries.push_back(entry);
   const std::string hash = top.text("hash");
   if (sha256(canonical(core)) == hash) return;
   // Which section is no longer what it was?
   const YamlNode& listed = top.require("sections");
-  for (const auto& [key, node] : core.entries) {
+  for (const YamlEntry& section : core.entries) {
+    const std::string& key = section.key;
+    const YamlNode& node = section.node;
     const auto it = std::find_if(listed.entries.begin(), listed.entries.end(),
-                                 [&](const auto& entry) { return entry.first == key; });
-    if (it == listed.entries.end() || sha256(canonical(node)).substr(0, 7 + 16) != it->second.scalar)
+                                 [&](const YamlEntry& entry) { return entry.key == key; });
+    if (it == listed.entries.end() || sha256(canonical(node)).substr(0, 7 + 16) != it->node.scalar)
       throw InputError(node.where, key,
                        "was changed after the plan was made, so the plan's hash no longer fits; make the plan again "
                        "with hpplan (or check a layout of your own with hpplan check)");
   }
-  for (const auto& [key, node] : listed.entries)
-    if (std::none_of(core.entries.begin(), core.entries.end(), [&](const auto& e) { return e.first == key; }))
-      throw InputError(root.where, key, "was removed after the plan was made; make the plan again with hpplan");
+  for (const YamlEntry& section : listed.entries)
+    if (std::none_of(core.entries.begin(), core.entries.end(),
+                     [&](const YamlEntry& e) { return e.key == section.key; }))
+      throw InputError(root.where, section.key, "was removed after the plan was made; make the plan again with hpplan");
   throw InputError(top.require("hash").where, "hash", "does not fit the plan; make the plan again with hpplan");
 }
 
@@ -176,7 +179,7 @@ Measurement measurement_of(const YamlNode& node, const std::string& path) {
   const auto numbers = [&](const char* key, auto add) {
     if (const YamlNode* map = in.find(key)) {
       MapReader values(*map, in.name(key));
-      for (const auto& entry : map->entries) add(entry.first, values.number(entry.first));
+      for (const auto& entry : map->entries) add(entry.key, values.number(entry.key));
     }
   };
   numbers("phases_s", [&](const std::string& k, double v) { m.phases_s[k] = v; });
@@ -187,7 +190,7 @@ Measurement measurement_of(const YamlNode& node, const std::string& path) {
   m.plan_hash = in.text("plan_hash", "");
   if (const YamlNode* software = in.find("software")) {
     MapReader values(*software, in.name("software"));
-    for (const auto& entry : software->entries) m.software[entry.first] = values.text(entry.first);
+    for (const auto& entry : software->entries) m.software[entry.key] = values.text(entry.key);
   }
   m.host = in.text("host", "");
   m.file = in.text("file", "");

@@ -131,7 +131,7 @@ class TreeBuilder : public YAML::EventHandler {
         throw InputError(value.where, shown(value.scalar), "the key is given twice");
       parent.key = value.scalar;
     } else {
-      parent.node.entries.emplace_back(std::move(*parent.key), std::move(value));
+      parent.node.entries.push_back({std::move(*parent.key), std::move(value)});
       parent.key.reset();
     }
   }
@@ -267,7 +267,7 @@ std::string MapReader::name(const std::string& key) const { return path_.empty()
 
 bool MapReader::has(const std::string& key) const {
   return std::any_of(node_.entries.begin(), node_.entries.end(),
-                     [&](const auto& entry) { return entry.first == key; });
+                     [&](const YamlEntry& entry) { return entry.key == key; });
 }
 
 const YamlNode* MapReader::find(const std::string& key) {

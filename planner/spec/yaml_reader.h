@@ -18,13 +18,15 @@
 
 namespace hpplan {
 
+struct YamlEntry;
+
 struct YamlNode {
   enum class Kind : std::uint8_t { kNull, kScalar, kList, kMap };
   Kind kind = Kind::kNull;
   std::string scalar;
   bool quoted = false;
   std::vector<YamlNode> items;                              // kList
-  std::vector<std::pair<std::string, YamlNode>> entries;    // kMap, in file order
+  std::vector<YamlEntry> entries;   // kMap, in file order
   Location where;
 
   std::string kind_text() const;  // "a list", "a map", "nothing", "'text'"
@@ -36,6 +38,11 @@ struct YamlNode {
   bool boolean(const std::string& key) const;
   std::vector<std::string> texts(const std::string& key) const;           // of a list of scalars
   std::vector<int> integers(const std::string& key, int least, int most) const;
+};
+
+struct YamlEntry {
+  std::string key;
+  YamlNode node;
 };
 
 // The largest file that is read at all.

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Input that is wrong on purpose gives one clear error and exit 2, in bounded time and memory, whichever flag reads it.
 
-Files too large or too odd to lie in a repository are made here. Every call runs under 512 MB of address space.
+Files too large or too odd to lie in a repository are made here. Every call runs under 512 MB of address space, but
+with --sanitized, as address sanitizers map terabytes.
 """
 import pathlib
 import resource
@@ -58,14 +59,15 @@ COUNT_FLAGS = ["--devices", "--nodes", "--tp", "--ring", "--ulysses", "--frames"
 ALLOWED = {("--text-tokens", "0"), ("--seq-len", "1000000000")}
 
 
-def main(hpplan):
+def main(hpplan, sanitized=False):
     checked, wrong = 0, []
 
     def refused(*args, why=""):
         nonlocal checked
         checked += 1
         try:
-            run = subprocess.run([hpplan, *map(str, args)], capture_output=True, timeout=SECONDS, preexec_fn=limit,
+            run = subprocess.run([hpplan, *map(str, args)], capture_output=True, timeout=SECONDS,
+                                 preexec_fn=None if sanitized else limit,
                                  stdin=subprocess.DEVNULL)
         except subprocess.TimeoutExpired:
             wrong.append(f"{why} {args}: still running after {SECONDS} s")
@@ -112,4 +114,4 @@ def main(hpplan):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(sys.argv[1], "--sanitized" in sys.argv))
