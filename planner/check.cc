@@ -146,6 +146,25 @@ void find_mesh(const Problem& problem, const CheckRequest& request, CheckResult&
                          first_findings.end());
 }
 
+// A mesh of the same degrees that is legal where the given one is not. Fixes of single
+// axes do not know of each other; this one holds for all.
+std::string legal_mesh(const Problem& problem, const CheckRequest& request,
+                       const Degrees& degrees, RingMethod method) {
+  CheckResult other;
+  other.ring_method = method;
+  if (auto own = engine_mesh(problem, degrees)) {
+    other.findings = check_mesh(problem, *own, method);
+    other.mesh_from = concat("the rank order of ", problem.engine.name);
+  } else {
+    CheckRequest open = request;
+    open.degrees = degrees;
+    find_mesh(problem, open, other);
+  }
+  return legal(other.findings)
+             ? concat(degrees.str(), " is legal with ", other.mesh_from)
+             : concat("no legal mesh of ", degrees.str(), " was found here; other degrees may have one");
+}
+
 }  // namespace
 
 std::vector<Axis> parse_order(const std::string& text) {
@@ -211,9 +230,13 @@ CheckResult check_layout(const Problem& problem, const CheckRequest& request) {
   }
   const bool found =
       !request.ranks && !request.mesh && !request.order && problem.engine.explicit_mesh;
-  if (result.mesh && !found)
-    for (Finding& f : check_mesh(problem, *result.mesh, result.ring_method))
-      result.findings.push_back(std::move(f));
+  if (result.mesh && !found) {
+    std::vector<Finding> findings = check_mesh(problem, *result.mesh, result.ring_method);
+    const bool given = request.ranks || request.mesh || request.order;
+    if (given && !legal(findings))
+      result.instead = legal_mesh(problem, request, d, result.ring_method);
+    for (Finding& f : findings) result.findings.push_back(std::move(f));
+  }
   result.split = split_of(problem, d, result.ring_method);
   if (result.split) {
     result.memory = estimate_memory(problem, d, result.ring_method, *result.split);

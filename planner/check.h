@@ -41,6 +41,7 @@ struct CheckResult {
   std::optional<Mesh> mesh;  // the one that was judged; none when the degrees make none
   std::string mesh_from;  // "order tp, ulysses, ring", "placement row:RR col:TT core:UU",
                           // "ranks.yaml"
+  std::string instead;    // of a given mesh that is illegal: which of these degrees is not
   std::optional<Split> split;  // when heads and rows are legal
   std::optional<MemoryEstimate> memory;
 };

@@ -1,6 +1,7 @@
 #include "planner/search_notes.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "planner/rules.h"
 #include "planner/spec/error.h"
@@ -76,8 +77,11 @@ std::vector<std::string> notes_of(const Problem& problem, const SearchOptions& o
                                seconds(second.step), " a step to win");
       const double more = second.memory.peak() / best.memory.peak();
       why += concat("; it is ", percent(gain), " slower and its fullest rank holds ",
-                    gib(second.memory.peak()), more > 1 ? ", more than " : ", against ",
-                    gib(best.memory.peak()));
+                    gib(second.memory.peak()));
+      if (std::abs(more - 1) < kTie)
+        why += ", as much";
+      else
+        why += concat(more > 1 ? ", more than " : ", against ", gib(best.memory.peak()));
       notes.push_back(why);
     }
   }

@@ -12,6 +12,14 @@
 namespace hpplan::tools {
 namespace {
 
+// "tp4 x ring14 (p2p)"
+std::string name_of(const Candidate& c) {
+  std::string text = c.mesh.degrees().str();
+  if (c.mesh.degrees().ring() > 1)
+    text += c.ring_method == RingMethod::kP2p ? " (p2p)" : " (allgather)";
+  return text;
+}
+
 std::string gib(Bytes b) { return fmt::format("{:.1f}", b.value / kGiB); }
 
 std::string ring_text(const Candidate& c) {
@@ -125,10 +133,10 @@ std::string plan_table(const Plan& plan, bool explain, Style style) {
   text += columns(rows);
 
   const Candidate& best = plan.chosen;
-  text += fmt::format("\nBest: {}. Its step: {} (source: {}).\n", best.mesh.degrees().str(),
+  text += fmt::format("\nBest: {}. Its step: {} (source: {}).\n", name_of(best),
                       breakdown_text(best.predicted.breakdown), to_string(best.predicted.source));
   if (!plan.runners_up.empty())
-    text += fmt::format("Why it wins over {}: {}.\n", plan.runners_up.front().mesh.degrees().str(),
+    text += fmt::format("Why it wins over {}: {}.\n", name_of(plan.runners_up.front()),
                         why_first(best, plan.runners_up.front()));
   for (const Axis axis : {Axis::kTp, Axis::kUlysses, Axis::kRing, Axis::kCfg})
     if (best.mesh.degrees()[axis] > 1)
@@ -180,6 +188,7 @@ std::string check_text(const CheckResult& result, Style style) {
                         f.message);
     if (!f.suggestion.empty()) text += dim(fmt::format("    fix: {}\n", f.suggestion), style);
   }
+  if (!result.instead.empty()) text += fmt::format("  instead: {}\n", result.instead);
   if (result.legal && result.mesh)
     for (const Axis axis : {Axis::kTp, Axis::kUlysses, Axis::kRing, Axis::kCfg})
       if (result.mesh->degrees()[axis] > 1)

@@ -54,6 +54,7 @@ int check(CheckFlags& f) {
     d["findings"] = Document::array();
     for (const Finding& finding : result.findings) d["findings"].push_back(finding_document(finding));
     if (!result.mesh_from.empty()) d["mesh_from"] = result.mesh_from;
+    if (!result.instead.empty()) d["instead"] = result.instead;
     if (result.mesh) d["mesh"] = mesh_document(*result.mesh);
     if (result.memory) d["memory"] = memory_document(*result.memory);
     put("", format == "json" ? to_json(d) : to_yaml(d));

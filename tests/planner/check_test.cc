@@ -75,6 +75,7 @@ TEST(Check, AFixedOrderEngineRefusesAnotherOrder) {
   const CheckResult result = check_layout(on_switch("sglang", 8), request);
   EXPECT_FALSE(result.legal);
   EXPECT_EQ(codes(result.findings), Codes{"rank-order"});
+  EXPECT_EQ(result.instead, "tp2 x ulysses4 is legal with the rank order of sglang");
 }
 
 TEST(Check, NestedListsAreReplicaCfgRingUlyssesTp) {
@@ -220,7 +221,12 @@ TEST(Check, Trn2EightByEightNeedsRowsAndColumns) {
   for (const char* order : {"tp,ring", "ring,tp"}) {
     CheckRequest request = degrees(8, 8, 1, RingMethod::kAllGather);
     request.order = parse_order(order);
-    EXPECT_FALSE(check_layout(p, request).legal) << order;
+    const CheckResult refused = check_layout(p, request);
+    EXPECT_FALSE(refused.legal) << order;
+    // Making either axis the fastest only moves the fault to the other.
+    EXPECT_NE(refused.instead.find("tp8 x ring8 is legal with placement row:"),
+              std::string::npos)
+        << refused.instead;
   }
   const std::string rows =
       "tp:\n"
