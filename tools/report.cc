@@ -62,8 +62,11 @@ std::string why_first(const Candidate& first, const Candidate& other) {
   std::sort(differences.begin(), differences.end(),
             [](const auto& a, const auto& b) { return std::abs(a.first) > std::abs(b.first); });
   std::string text;
-  for (std::size_t i = 0; i < 2; ++i) {
+  // The largest two, and as many more as it takes to see why the first is ahead.
+  double ahead = 0;
+  for (std::size_t i = 0; i < differences.size() && (i < 2 || ahead <= 0); ++i) {
     if (std::abs(differences[i].first) < 1e-9) continue;
+    ahead += differences[i].first;
     text += fmt::format("{}{} {} on {}", text.empty() ? "" : ", ", time_text(Seconds(std::abs(differences[i].first))),
                         differences[i].first > 0 ? "less" : "more", differences[i].second);
   }
