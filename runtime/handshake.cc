@@ -3,13 +3,16 @@
 #include <unistd.h>
 
 #include <array>
-#include <thread>
+#include <nlohmann/json.hpp>
 
 #include "planner/spec/error.h"
 #include "planner/spec/hash.h"
+#include "runtime/agreement.h"
 
 namespace hpplan::runtime {
 namespace {
+
+using Json = nlohmann::json;
 
 // Every rank's groups as one text: two meshes that place anybody differently differ here.
 std::string groups_text(const Mesh& mesh) {
@@ -32,45 +35,34 @@ std::string host_name() {
 
 void shake_hands(const Store& store, const Plan& plan, int rank, const std::string& software,
                  std::chrono::milliseconds timeout) {
-  struct Said {
-    const char* what;
-    std::string value;
-  };
-  const std::vector<Said> said = {
-      {"plan", plan.hash}, {"software", software}, {"groups", sha256(groups_text(plan.chosen.mesh))}};
-  store.set(concat("host/", rank), host_name());
-  for (const Said& s : said) store.set(concat("hello/", s.what, "/", rank), s.value);
-
-  const int world = plan.chosen.mesh.size();
-  std::string problems;
-  for (const Said& s : said) {
-    std::string first;
-    for (int other = 0; other < world; ++other) {
-      std::string theirs;
-      try {
-        theirs = store.get(concat("hello/", s.what, "/", other), timeout);
-      } catch (const std::runtime_error&) {
-        throw InputError(concat("rank ", other, " did not come to the meeting within ", timeout.count(),
-                                " ms; was it started, and does it reach this host?"));
-      }
-      if (other == 0) first = theirs;
-      else if (theirs != first)
-        problems += concat(problems.empty() ? "" : "; ", "rank ", other, " has another ", s.what, " (", theirs.substr(0, 23),
-                           ") than rank 0 (", first.substr(0, 23), ")");
+  constexpr std::array<const char*, 4> kWhat = {"plan", "software", "groups", "host"};
+  const Json said = {plan.hash, software, sha256(groups_text(plan.chosen.mesh)), host_name()};
+  const auto judge = [&](const std::vector<std::string>& all) {
+    std::string problems;
+    int differing = 0;
+    const Json first = Json::parse(all[0]);
+    for (std::size_t other = 0; other < all.size(); ++other) {
+      const Json theirs = Json::parse(all[other]);
+      for (std::size_t i = 0; i < 3; ++i)
+        if (theirs[i] != first[i] && ++differing <= 8)
+          problems += concat(problems.empty() ? "" : "; ", "rank ", other, " has another ", kWhat[i], " (",
+                             theirs[i].get<std::string>().substr(0, 23), ") than rank 0 (",
+                             first[i].get<std::string>().substr(0, 23), ")");
     }
-  }
-  // The store lives in rank 0: it stays until everybody has read, so that all can say what is wrong.
-  store.add("read", 1);
-  for (int i = 0; rank == 0 && !problems.empty() && i < 100 && store.add("read", 0) < world; ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  if (!problems.empty()) throw InputError(concat("ranks do not agree: ", problems, "; give all ranks the same plan file"));
+    if (differing > 8) problems += concat("; and ", differing - 8, " more");
+    if (!problems.empty())
+      return concat("ranks do not agree: ", problems, "; give all ranks the same plan file and the same hprun");
+    // Where the plan names hosts, a rank on another one is remapped by nobody: it is an error.
+    for (std::size_t other = 0; other < plan.hosts.size() && other < all.size(); ++other)
+      if (const auto host = Json::parse(all[other])[3].get<std::string>(); host != plan.hosts[other])
+        return concat("rank ", other, " runs on ", host, "; the plan puts it on ", plan.hosts[other]);
+    return std::string();
+  };
+  const std::string problem =
+      agree(store, "hands", rank, plan.chosen.mesh.size(), said.dump(), judge, timeout);
+  if (!problem.empty()) throw InputError(problem);
   // Exactly one rank is the main one, whatever the coordinates say.
   if (rank == 0) HP_CHECK(store.add("main", 1) == 1, "two ranks are rank 0");
-  // Where the plan names hosts, a rank on another one is remapped by nobody: it is an error.
-  for (int other = 0; other < static_cast<int>(plan.hosts.size()); ++other)
-    if (store.get(concat("host/", other), timeout) != plan.hosts[static_cast<std::size_t>(other)])
-      throw InputError(concat("rank ", other, " runs on ", store.get(concat("host/", other), timeout),
-                              "; the plan puts it on ", plan.hosts[static_cast<std::size_t>(other)]));
 }
 
 std::string wrong_world(const Plan& plan, int world) {

@@ -13,6 +13,7 @@
 #include "planner/spec/error.h"
 #include "planner/spec/plan_yaml.h"
 #include "runtime/accelerators.h"
+#include "runtime/agreement.h"
 #include "runtime/denoise.h"
 #include "runtime/device_mesh.h"
 #include "runtime/handshake.h"
@@ -22,6 +23,7 @@
 #include "runtime/trace.h"
 #include "runtime/verify.h"
 #include "runtime/watchdog.h"
+#include "runtime/weight_digest.h"
 #include "runtime/weights.h"
 
 namespace hpplan::runtime {
@@ -94,7 +96,10 @@ int run_plan(const RunOptions& o, const RankEnvironment& e, const Plan& plan, co
   });
 
   const auto weights = o.checkpoint.empty() ? seeded_weights(o.seed) : checkpoint_weights(o.checkpoint);
-  const auto model = make_model(plan, mesh, *weights);
+  DigestingWeights digested(*weights);
+  const auto model = make_model(plan, mesh, digested);
+  // A slow disk is no failure; a rank that ends meanwhile is the watchdog's to name.
+  compare_weights(store, mesh.mesh(), e.rank, digested, 20 * o.timeout);
   TensorMap given;
   if (!o.inputs.empty()) given = read_safetensors(o.inputs);
   const TensorMap request = o.inputs.empty() ? model->random_request(plan.rows, plan.workload, o.seed) : given;
@@ -179,6 +184,7 @@ int run_rank(const RunOptions& o, const RankEnvironment& e) {
   int code = 0;
   for (std::size_t i = 0; i < plans.size(); ++i)
     code = std::max(code, run_plan(o, e, plans[i], store.prefixed(concat("plan", i)), i));
+  part(store, e.rank, e.world, o.timeout);
   return code;
 }
 

@@ -31,6 +31,9 @@ struct Watchdog::Impl {
       : store(std::move(s)), rank(r), world(w), timeout(t), describe(std::move(d)) {}
 
   static std::string key(int rank) { return concat("beat/", rank); }
+  std::chrono::milliseconds pause() const { return timeout / 6; }  // between beats
+  // How long a rank may be silent: with what it takes to tell all, within the timeout.
+  std::chrono::milliseconds patience() const { return timeout * 3 / 5; }
 
   [[noreturn]] void leave(const std::string& why) const {
     std::fprintf(stderr, "hprun: rank %d: %s; here: %s\n", rank, why.c_str(), describe().c_str());
@@ -42,25 +45,33 @@ struct Watchdog::Impl {
   void watch();
 };
 
-// Beats, and hears the others beat.
+// Beats, hears the next rank beat, and hears whether anybody found a rank silent: three calls a round and rank, however
+// many ranks there are. The last rank hears rank 0, whose silence all notice anyway.
 void Watchdog::Impl::listen() {
   constexpr std::int64_t kGoodbye = std::int64_t{1} << 40;
-  std::vector<std::int64_t> beats(static_cast<std::size_t>(world), 0);
-  std::vector<Clock::time_point> heard(static_cast<std::size_t>(world), Clock::now());
+  const int next = (rank + 1) % world;
+  std::int64_t last = 0;
+  Clock::time_point heard = Clock::now();
   for (;;) {
     std::string silent;
+    bool told = false;
     try {
       store.add(key(rank), 1);
-      for (int other = 0; other < world; ++other) {
-        if (other == rank) continue;
-        const std::int64_t beat = store.add(key(other), 0);
-        auto& last = beats[static_cast<std::size_t>(other)];
-        auto& when = heard[static_cast<std::size_t>(other)];
+      if (store.add("silent", 0) > 0) {
+        silent = store.get("silent/which", timeout);
+        told = true;
+      } else if (next != rank) {
+        const std::int64_t beat = store.add(key(next), 0);
         if (beat != last || beat >= kGoodbye) {
           last = beat;
-          when = Clock::now();
-        } else if (Clock::now() - when > timeout) {
-          silent = concat("rank ", other, " has been silent for ", timeout.count(), " ms (killed, stopped or cut off)");
+          heard = Clock::now();
+        } else if (Clock::now() - heard > patience()) {
+          silent = concat("rank ", next, " has been silent for ",
+                          std::chrono::duration_cast<std::chrono::milliseconds>(patience()).count(),
+                          " ms (killed, stopped or cut off)");
+          store.set("silent/which", silent);
+          store.add("silent", 1);
+          told = true;
         }
       }
     } catch (const std::exception& e) {
@@ -69,9 +80,16 @@ void Watchdog::Impl::listen() {
     }
     std::unique_lock lock(mutex);
     if (stopping) break;
-    if (!silent.empty()) leave(silent);
+    if (!silent.empty()) {
+      // Rank 0 takes the store with it: a round and a half, until all have been told.
+      if (rank == 0 && told) {
+        lock.unlock();
+        std::this_thread::sleep_for(pause() * 3 / 2);
+      }
+      leave(silent);
+    }
     answered = Clock::now();
-    wake.wait_for(lock, timeout / 5, [this] { return stopping; });
+    wake.wait_for(lock, pause(), [this] { return stopping; });
     if (stopping) break;
   }
   try {
@@ -85,7 +103,7 @@ void Watchdog::Impl::listen() {
 void Watchdog::Impl::watch() {
   std::unique_lock lock(mutex);
   while (!stopping) {
-    wake.wait_for(lock, timeout / 5, [this] { return stopping; });
+    wake.wait_for(lock, pause(), [this] { return stopping; });
     if (!stopping && Clock::now() - answered > timeout)
       leave(concat("rank 0, which holds the store, has been silent for ", timeout.count(),
                    " ms (killed, stopped or cut off)"));

@@ -226,5 +226,61 @@ TEST_F(Hprun, ATruncatedShardIsNamed) {
   EXPECT_NE(read("out").find(fs::path(shard).filename().string()), std::string::npos) << read("out");
 }
 
+// One host has an older copy of the checkpoint: both ranks end before a step, and name the tensor.
+TEST_F(Hprun, BL010AnotherCheckpointOnOneRankIsNamed) {
+  const fs::path source = fs::path(HPPLAN_SOURCE_DIR) / "tests/data/h3/h8";
+  std::string changed;
+  for (const char* copy : {"new", "old"}) {
+    fs::copy(source, folder_ / copy, fs::copy_options::recursive);
+    for (const auto& entry : fs::directory_iterator(folder_ / copy))
+      if (entry.path().extension() == ".safetensors" && entry.path().stem() != "reference") changed = entry.path().string();
+  }
+  {
+    // The last bytes are of the last tensor.
+    std::fstream file(changed, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-8, std::ios::end);
+    file.write("\1\2\3\4\1\2\3\4", 8);
+  }
+  const std::string call = std::string(HPPLAN_BIN_DIR) + "/hpplan --model " + (folder_ / "new/config.json").string() +
+                           " --topology local --devices 2 --ulysses 2 --seq-len 64 --dtype f32 --format yaml >" +
+                           path("h8.yaml") + " 2>" + path("h8.err");
+  ASSERT_EQ(std::system(call.c_str()), 0) << read("h8.err");
+  const int port = 20000 + getpid() % 20000;
+  const auto rank = [&](int r, const char* copy) {
+    return "(RANK=" + std::to_string(r) + " WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(port) + " " +
+           HPPLAN_BIN_DIR + "/hprun " + path("h8.yaml") + " --timeout 20s --checkpoint " + path(copy) + " >" +
+           path("out" + std::to_string(r)) + " 2>&1; echo exit $? >>" + path("out" + std::to_string(r)) + ")";
+  };
+  ASSERT_EQ(std::system((rank(0, "new") + " & " + rank(1, "old") + "; wait").c_str()), 0);
+  for (const char* out : {"out0", "out1"}) {
+    EXPECT_NE(read(out).find("ranks 0 and 1 must hold the same "), std::string::npos) << read(out);
+    EXPECT_NE(read(out).find("exit 2"), std::string::npos) << read(out);
+  }
+}
+
+// The index names a shard that is not there.
+TEST_F(Hprun, AMissingShardIsNamed) {
+  const fs::path source = fs::path(HPPLAN_SOURCE_DIR) / "tests/data/h3/h8";
+  const fs::path checkpoint = folder_ / "checkpoint";
+  fs::create_directories(checkpoint);
+  fs::copy(source / "config.json", checkpoint);
+  std::ifstream weights(source / "diffusion_pytorch_model.safetensors", std::ios::binary);
+  std::uint64_t size = 0;
+  weights.read(reinterpret_cast<char*>(&size), sizeof size);
+  std::string header(size, ' ');
+  weights.read(header.data(), static_cast<std::streamsize>(size));
+  std::string map;
+  for (const YamlEntry& tensor : parse_yaml(header, "header").entries)
+    map += (map.empty() ? "\"" : ", \"") + tensor.key + "\": \"diffusion_pytorch_model-00002-of-00003.safetensors\"";
+  std::ofstream(checkpoint / "diffusion_pytorch_model.safetensors.index.json") << "{\"weight_map\": {" << map << "}}";
+  const std::string call = std::string(HPPLAN_BIN_DIR) + "/hpplan --model " + (checkpoint / "config.json").string() +
+                           " --topology local --devices 2 --tp 2 --seq-len 64 --dtype f32 --format yaml >" + path("h8.yaml") +
+                           " 2>" + path("h8.err");
+  ASSERT_EQ(std::system(call.c_str()), 0) << read("h8.err");
+  EXPECT_NE(run(path("h8.yaml") + " --nproc 2 --timeout 20s --checkpoint " + checkpoint.string()), 0);
+  EXPECT_NE(read("out").find("00002-of-00003.safetensors"), std::string::npos) << read("out");
+  EXPECT_NE(read("out").find("is missing"), std::string::npos) << read("out");
+}
+
 }  // namespace
 }  // namespace hpplan
