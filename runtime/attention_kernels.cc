@@ -19,6 +19,7 @@
 
 #include "planner/spec/error.h"
 #include "runtime/lse_merge.h"
+#include "runtime/phases.h"
 
 namespace hpplan::runtime {
 namespace {
@@ -58,6 +59,7 @@ std::string_view to_string(Kernel kernel) {
 
 Partial attend(Kernel kernel, const at::Tensor& q, const at::Tensor& k,
                const at::Tensor& v, double scale, bool causal) {
+  const InPhase phase(Phase::kAttention);
   const std::int64_t batch = q.size(0), rows = q.size(1), heads = q.size(2);
   HP_CHECK(k.sizes() == v.sizes() && k.size(0) == batch && k.size(3) == q.size(3) &&
                heads % k.size(2) == 0,

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "planner/spec/error.h"
+#include "runtime/phases.h"
 
 namespace hpplan::runtime {
 
@@ -53,11 +54,13 @@ at::Tensor unshard(const std::vector<at::Tensor>& shards, std::int64_t dim,
 
 // [..., in] -> [..., out/T]
 at::Tensor ColumnLinear::operator()(const at::Tensor& x) const {
+  const InPhase phase(Phase::kLinear);
   return at::linear(x, weight_, bias_);
 }
 
 // [..., in/T] -> [..., out], of this rank's columns only
 at::Tensor RowLinear::partial(const at::Tensor& x) const {
+  const InPhase phase(Phase::kLinear);
   return at::linear(x, weight_);
 }
 

@@ -12,6 +12,7 @@
 #include <limits>
 
 #include "planner/spec/error.h"
+#include "runtime/phases.h"
 
 namespace hpplan::runtime {
 namespace {
@@ -80,6 +81,7 @@ at::Tensor canonical_lse(const at::Tensor& lse, std::int64_t batch, std::int64_t
 }
 
 void LseMerge::add(const Partial& block) {
+  const InPhase phase(Phase::kAttention);
   if (empty()) {
     out_ = block.out;
     lse_ = canonical_lse(block.lse, out_.size(0), out_.size(2), out_.size(1));

@@ -15,6 +15,7 @@
 
 #include "planner/spec/error.h"
 #include "runtime/models/h3_request.h"
+#include "runtime/phases.h"
 
 namespace hpplan::runtime {
 namespace {
@@ -142,8 +143,11 @@ at::Tensor MiniMaxH3::embed_times(const at::Tensor& timestep) const {
 MiniMaxH3::Tables MiniMaxH3::modulation(const at::Tensor& activated) const {
   const at::Tensor input = activated.to(dtype_);
   std::vector<at::Tensor> slabs;
-  for (const Linear& linear : adaln_)
-    slabs.push_back(at::linear(input, linear.weight, linear.bias));
+  {
+    const InPhase phase(Phase::kLinear);
+    for (const Linear& linear : adaln_)
+      slabs.push_back(at::linear(input, linear.weight, linear.bias));
+  }
   const std::int64_t table_rows = activated.size(0) * kModalities;
   const at::Tensor all = tp_.all_gather(at::stack(slabs), 2, adaln_slabs_)
                              .view({config_.layers, table_rows, 6, config_.hidden})

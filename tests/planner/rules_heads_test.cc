@@ -28,6 +28,7 @@ struct EngineRow {
   std::string engine;
   std::string on56, on40, on30, on24, on12;
 };
+void PrintTo(const EngineRow& row, std::ostream* out) { *out << row.engine; }
 
 class EightDevices : public ::testing::TestWithParam<EngineRow> {};
 

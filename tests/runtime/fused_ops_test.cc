@@ -22,6 +22,7 @@ struct Case {
   at::ScalarType type;
   double tolerance;
 };
+void PrintTo(const Case& c, std::ostream* out) { *out << c10::toString(c.type); }
 
 class FusedOps : public testing::TestWithParam<Case> {
  protected:

@@ -109,7 +109,10 @@ TEST_P(GroupOf, BL129UnevenExchangeFromOneTable) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, GroupOf, testing::Values(2, 3, 4, 5, 8));
+INSTANTIATE_TEST_SUITE_P(Sizes, GroupOf, testing::Values(2, 3, 4, 5, 8),
+                         [](const auto& info) {
+                           return concat("Ranks", info.param);
+                         });
 
 // Added in fp32 and rounded once: in bf16 1 + 2^-9 + 2^-9 would stay 1.
 TEST(Group, SixteenBitSumsAreRoundedOnce) {

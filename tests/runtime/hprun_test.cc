@@ -10,6 +10,8 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -105,6 +107,42 @@ TEST_F(Hprun, BL144MeasuresAfterWarmUp) {
   EXPECT_GT(m.collectives.at("ulysses/all_to_all"), 0);
   EXPECT_EQ(m.plan_hash, read_plan(plan_file).hash);
   EXPECT_GT(m.peak_memory.value, 1e6);
+}
+
+// Every exclusive part of a step is there on every kind of mesh, and they fill it: nothing is counted twice.
+TEST_F(Hprun, PhasesOfAStepAreExclusiveAndComplete) {
+  const std::map<std::string, std::vector<std::string>> axes = {
+      {"--tp 2 --ulysses 2", {"tp", "ulysses"}}, {"--ring 4 --ring-method p2p", {"ring"}},
+      {"--tp 2 --ring 2 --ring-method allgather", {"tp", "ring"}}};
+  for (const auto& [degrees, parallel] : axes)
+    for (const char* const iterations : {"3", "4"}) {
+      ASSERT_EQ(run(plan("plan.yaml", degrees, 4) + " --nproc 4 --warmup 1 --iterations " + iterations +
+                    " --timeout 60s --measure " + path("m.yaml")),
+                0)
+          << read("out");
+      const auto phases = read_measurement(path("m.yaml")).phases_s;
+      double sum = 0;
+      std::set<std::string> expected = {"step_of_this_rank"};
+      const auto part = [&](const std::string& name) {
+        expected.insert(name);
+        ASSERT_EQ(phases.count(name), 1u) << name;
+        EXPECT_GE(phases.at(name), 0) << name;
+        sum += phases.at(name);
+      };
+      for (const char* const name : {"compute_linear", "compute_attention", "compute_other"}) part(name);
+      EXPECT_GT(phases.at("compute_linear"), 0);
+      EXPECT_GT(phases.at("compute_attention"), 0);
+      for (const std::string& axis : parallel) {
+        part("exposed_" + axis);
+        expected.insert("in_flight_" + axis);
+        EXPECT_GT(phases.at("exposed_" + axis), 0) << axis;
+        EXPECT_LE(phases.at("exposed_" + axis), phases.at("in_flight_" + axis)) << axis;
+      }
+      EXPECT_LE(sum, phases.at("step_of_this_rank") * (1 + 1e-6));
+      std::set<std::string> given;
+      for (const auto& [name, seconds] : phases) given.insert(name);
+      EXPECT_EQ(given, expected);
+    }
 }
 
 TEST_F(Hprun, AKilledRankEndsTheRunAndLeavesNoFileOrProcess) {

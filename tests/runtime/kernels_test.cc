@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "planner/spec/error.h"
 #include "runtime/attention_kernels.h"
 #include "runtime/lse_merge.h"
 
@@ -44,6 +45,10 @@ struct Case {
   at::ScalarType type;
   double tolerance;
 };
+std::string name_of(const Case& c) {
+  return concat(to_string(c.kernel), '_', c10::toString(c.type));
+}
+void PrintTo(const Case& c, std::ostream* out) { *out << name_of(c); }
 class CpuKernel : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override { at::manual_seed(5); }
@@ -141,7 +146,8 @@ INSTANTIATE_TEST_SUITE_P(All, CpuKernel,
                                          Case{Kernel::kCpuFlash, at::kBFloat16, 6e-3},
                                          Case{Kernel::kCpuFlash, at::kHalf, 8e-4},
                                          Case{Kernel::kMath, at::kFloat, 2e-6},
-                                         Case{Kernel::kMath, at::kBFloat16, 6e-3}));
+                                         Case{Kernel::kMath, at::kBFloat16, 6e-3}),
+                         [](const auto& info) { return name_of(info.param); });
 
 Partial block(const std::vector<float>& out, const std::vector<float>& lse) {
   const auto n = static_cast<std::int64_t>(out.size());

@@ -108,7 +108,10 @@ TEST_P(LinearOver, BL044NormsOverADividedWidth) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, LinearOver, testing::Values(1, 2, 3, 4));
+INSTANTIATE_TEST_SUITE_P(Ranks, LinearOver, testing::Values(1, 2, 3, 4),
+                         [](const auto& info) {
+                           return concat("Ranks", info.param);
+                         });
 
 TEST(Linear, BL044LocalNormWouldGiveOnes) {
   run_ranks(tp_mesh(2), [](const DeviceMesh& mesh) {
