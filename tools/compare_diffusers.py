@@ -3,7 +3,8 @@
 
 For every shape and Ulysses degree one plan is made with hpplan, run with `hprun --measure`, and the same
 model class with the same weights and rows is run by diffusers over Gloo with ContextParallelConfig. The two
-take turns (--rounds), so that a busy moment meets both. Printed: median step of each and their ratio.
+take turns (--rounds: A B, B A, ...), so that a busy moment meets both. Printed: median step of each and their
+ratio. Both run their prepared request: diffusers refines the text rows in every step, hprun once a request.
 
   tools/compare_diffusers.py                                   two shapes, Ulysses 2 and 4
   tools/compare_diffusers.py --shape small --ulysses 2         one of them
@@ -138,9 +139,13 @@ def compare(args, shape, ulysses, folder):
     if sum(rows.values()) % ulysses != 0:
         sys.exit(f"compare_diffusers: {sum(rows.values())} rows do not divide by ulysses {ulysses}, and diffusers needs a GPU then")
     ours, theirs = [], []
-    for _ in range(args.rounds):
-        ours += run_hprun(args, folder, plan, ulysses)
+    for turn in range(args.rounds):
+        # A B, then B A, so that what drifts meets both alike.
+        if turn % 2 == 0:
+            ours += run_hprun(args, folder, plan, ulysses)
         theirs += run_diffusers(args, folder, rows, ulysses)
+        if turn % 2 == 1:
+            ours += run_hprun(args, folder, plan, ulysses)
     a, b = statistics.median(ours), statistics.median(theirs)
     return dict(shape=shape, ulysses=ulysses, rows=sum(rows.values()), hprun_s=a, diffusers_s=b, ratio=a / b,
                 best_ratio=min(ours) / min(theirs))
@@ -153,7 +158,7 @@ def main():
     parser.add_argument("--threads", type=int, default=1, help="of one rank (default 1)")
     parser.add_argument("--warmup", type=int, default=2, help="steps before the timed ones (default 2)")
     parser.add_argument("--steps", type=int, default=8, help="timed steps a round (default 8)")
-    parser.add_argument("--rounds", type=int, default=3, help="how often the two take turns (default 3)")
+    parser.add_argument("--rounds", type=int, default=4, help="how often the two take turns (default 4)")
     parser.add_argument("--hpplan", default=ROOT / "build/bin/hpplan", help="default build/bin/hpplan")
     parser.add_argument("--hprun", default=ROOT / "build/bin/hprun", help="default build/bin/hprun")
     parser.add_argument("--max-ratio", type=float, help="exit 1 when hprun / diffusers is above it anywhere")
