@@ -26,6 +26,9 @@ struct BenchRow {
   Bytes size;  // as the tools count it: whole tensor, gathered output, send buffer
   Seconds time;
   int line = 0;
+  // How many times as long the wire took as for one group alone, because sibling groups ran
+  // at once (AxisPath::contention).
+  double contention = 1;
 };
 
 struct BenchTable {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "planner/collectives.h"
@@ -11,6 +12,7 @@
 #include "planner/rules.h"
 #include "planner/spec/engine_yaml.h"
 #include "planner/spec/local.h"
+#include "planner/spec/microbench.h"
 #include "planner/spec/plan_yaml.h"
 #include "planner/spec/quantity.h"
 #include "planner/spec/rates_yaml.h"
@@ -25,6 +27,7 @@ namespace {
 // less.
 constexpr double kTablesApart = 1.3;
 constexpr double kRunsApart = 1.25;
+constexpr char kProbe[] = "hprun --probe";
 // Weight that draws the factors towards 1, in runs.
 constexpr double kPull = 0.25;
 
@@ -57,11 +60,14 @@ const CollectiveCurve* curve_of(const FabricRates& fabric, Collective op, int n)
 
 // Throws when a table's times at sizes both have are far from those of another.
 void check_agreement(const BenchTable& a, const BenchTable& b) {
+  // Of one probe, other axes: where their groups lie may differ in more than contention.
+  if (a.where.file == b.where.file && a.tool == kProbe) return;
   std::map<double, double> times;
   for (const BenchRow& row : a.rows) times[row.size.value] = row.time.value;
   std::vector<double> ratios;
   for (const BenchRow& row : b.rows)
-    if (const auto at = times.find(row.size.value); at != times.end())
+    if (const auto at = times.find(row.size.value);
+        at != times.end() && row.contention == a.rows.front().contention)
       ratios.push_back(row.time.value / at->second);
   if (ratios.empty()) return;
   std::sort(ratios.begin(), ratios.end());
@@ -97,12 +103,12 @@ void fit_links(const std::vector<BenchTable>& tables, Calibration& out) {
             static_cast<double>(rows.size());
     }
     auto& curves = out.fabric.curves;
-    curves.erase(std::remove_if(curves.begin(), curves.end(),
-                                [&, op = key.first, n = key.second](
-                                    const CollectiveCurve& c) {
-                                  return c.op == op && c.n == n;
-                                }),
-                 curves.end());
+    curves.erase(
+        std::remove_if(curves.begin(), curves.end(),
+                       [&, op = key.first, n = key.second](const CollectiveCurve& c) {
+                         return c.op == op && c.n == n;
+                       }),
+        curves.end());
     curves.push_back(report.fit.curve);
     out.curves.push_back(std::move(report));
   }
@@ -130,11 +136,9 @@ Run run_of(const Problem& problem, Degrees degrees, RingMethod method, const Spl
           .identity = identity};
 }
 
-// The machine a plan names: a plan file has its name and size alone. "hgx-h200-x2" is two
-// of one.
-Topology machine_of(const Plan& plan, const Catalog& catalog) {
-  const std::string& name = plan.topology.name;
-  const int devices = plan.topology.devices();
+// The machine that a file names: it has its name and size alone. "hgx-h200-x2" is two of
+// one.
+Topology machine_of(const std::string& name, int devices, const Catalog& catalog) {
   if (name == "local") return local_topology(devices);
   const std::vector<std::string> known = catalog.names(DataKind::kTopology);
   const std::size_t copies = name.rfind("-x");
@@ -147,9 +151,19 @@ Topology machine_of(const Plan& plan, const Catalog& catalog) {
                                       : with_nodes(machine, devices / machine.devices());
 }
 
+// The rates a plan was made with where they were not its machine's own (--device).
+void use_device(Topology& machine, const std::string& device, const Catalog& catalog) {
+  if (device.empty() || device == machine.device) return;
+  machine.device = device;
+  const std::vector<std::string> fabrics = catalog.names(DataKind::kFabric);
+  if (std::find(fabrics.begin(), fabrics.end(), device) != fabrics.end())
+    machine.fabric = device;
+}
+
 Run run_of_plan(const Plan& plan, const Measurement& measured, const Catalog& catalog,
                 const std::string& from) {
-  const Topology machine = machine_of(plan, catalog);
+  Topology machine = machine_of(plan.topology.name, plan.topology.devices(), catalog);
+  use_device(machine, plan.topology.device, catalog);
   const Catalog::Entry device = catalog.find(DataKind::kDevice, machine.device);
   FabricRates fabric;
   if (!machine.fabric.empty()) {
@@ -302,6 +316,94 @@ void fit_software(std::vector<Run>& runs, Calibration& out) {
                                "each stack alone for a closer one"));
 }
 
+bool names(const Catalog& catalog, DataKind kind, const std::string& name) {
+  const std::vector<std::string> known = catalog.names(kind);
+  return std::find(known.begin(), known.end(), name) != known.end();
+}
+
+// What was measured on `device`, or on the profile it starts from; the rest is noted.
+std::vector<Microbench> probes_of(const YamlNode& root, const std::string& file,
+                                  const std::string& device, const std::string& base,
+                                  std::vector<std::string>& notes) {
+  std::vector<Microbench> own;
+  for (Microbench& group : parse_microbench(root)) {
+    if (group.device == device || group.device == base) {
+      own.push_back(std::move(group));
+      continue;
+    }
+    notes.push_back(
+        concat(file, ": ", group.id, " left out: ",
+               group.device.empty()
+                   ? std::string(
+                         "its hardware names no device profile (hardware: {device: ...})")
+                   : concat("it ran on ", group.device, ", not on ", device, "; --like ",
+                            group.device, " starts from that profile")));
+  }
+  return own;
+}
+
+// Contention of the groups of a series, as the planner will count it.
+double contention_of(const CollectiveSeries& series, const Topology& machine,
+                     const FabricRates& rates, const Location& where) {
+  if (series.groups.empty()) return 1;
+  for (const auto& group : series.groups)
+    for (const int device : group)
+      if (device >= machine.devices())
+        throw InputError(
+            where, "groups",
+            concat("device ", device, " of ", machine.devices(), " in ", machine.name));
+  const AxisPath path = Fabric(machine, rates).path(series.op, series.groups);
+  const bool own = path.n_reference == series.ranks && path.op_reference == series.op;
+  return own ? path.contention : 1;
+}
+
+std::vector<BenchRow> rows_of(const CollectiveSeries& series) {
+  std::vector<BenchRow> rows;
+  for (const BenchPoint& point : series.points)
+    rows.push_back({Bytes(point.x), point.time, series.line});
+  return rows;
+}
+
+// Why there is no curve in a series; empty: there is one. On a busy machine noise can
+// hide a bandwidth, and the other series of the probe are still good.
+std::string no_curve(const CollectiveSeries& series, const Location& where) {
+  try {
+    fit_curve(series.op, series.ranks, rows_of(series), where);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// A table with the contention as the fabric's curves as they stand say it.
+BenchTable table_of(const CollectiveSeries& series, const Microbench& group,
+                    const std::string& file, const Topology& machine, FabricRates rates) {
+  BenchTable table;
+  table.tool = kProbe;
+  table.where = {file, series.line, 1};
+  table.op = series.op;
+  table.ranks = series.ranks;
+  table.how = concat(group.software.empty() ? group.id : group.software,
+                     series.axis.empty() ? "" : ", " + series.axis);
+  table.rows = rows_of(series);
+  if (series.groups.size() < 2) return table;
+  // The capacity of a port may be the curve's own bandwidth, so the curve comes first.
+  CollectiveCurve alone =
+      fit_curve(series.op, series.ranks, table.rows, table.where).curve;
+  auto& curves = rates.curves;
+  curves.erase(std::remove_if(curves.begin(), curves.end(),
+                              [&](const CollectiveCurve& c) {
+                                return c.op == series.op && c.n == series.ranks;
+                              }),
+               curves.end());
+  curves.push_back(alone);
+  const double contention = contention_of(series, machine, rates, table.where);
+  for (BenchRow& row : table.rows) row.contention = contention;
+  table.how += concat(", ", series.groups.size(), " groups at once, the wire ",
+                      format_rounded(contention, 3), " times as busy");
+  return table;
+}
+
 std::string fabric_of(const Catalog& catalog, const std::string& device) {
   for (const Catalog::Entry& entry : catalog.all(DataKind::kTopology)) {
     const Topology topology = parse_topology(entry.text, entry.file);
@@ -310,27 +412,46 @@ std::string fabric_of(const Catalog& catalog, const std::string& device) {
   return "";
 }
 
+// The first micro-benchmarks whose hardware is a profile's.
+std::optional<Microbench> first_probe(const std::vector<CalibrationInput>& inputs) {
+  for (const CalibrationInput& input : inputs) {
+    if (looks_like_bench(input.text)) continue;
+    const YamlNode root = parse_yaml(input.text, input.file);
+    if (!is_microbench(root)) continue;
+    for (const Microbench& group : parse_microbench(root))
+      if (!group.device.empty()) return group;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Calibration calibrate(const Catalog& catalog, const std::string& device,
                       const std::string& like, const std::string& fabric,
                       const std::vector<CalibrationInput>& inputs) {
   Calibration out;
-  const Catalog::Entry own =
-      catalog.find(DataKind::kDevice, like.empty() ? device : like);
+  const std::optional<Microbench> probe = first_probe(inputs);
+  const bool from_probe =
+      like.empty() && probe && !names(catalog, DataKind::kDevice, device);
+  const std::string base = !like.empty() ? like : from_probe ? probe->device : device;
+  const Catalog::Entry own = catalog.find(DataKind::kDevice, base);
   out.device = parse_device(own.text, own.file);
   out.device.name = device;
+  const bool machine_known = probe && !probe->topology.empty();
   const std::string link =
-      !fabric.empty() ? fabric : fabric_of(catalog, like.empty() ? device : like);
-  const std::vector<std::string> fabrics = catalog.names(DataKind::kFabric);
-  if (std::find(fabrics.begin(), fabrics.end(), link) != fabrics.end()) {
+      !fabric.empty() ? fabric
+      : machine_known ? machine_of(probe->topology, probe->devices, catalog).fabric
+                      : fabric_of(catalog, base);
+  const bool own_links = fabric.empty() && machine_known && device != base;
+  if (names(catalog, DataKind::kFabric, link)) {
     const Catalog::Entry entry = catalog.find(DataKind::kFabric, link);
     out.fabric = parse_fabric(entry.text, entry.file);
   }
-  out.fabric.name = link.empty() ? device : link;
+  out.fabric.name = own_links || link.empty() ? device : link;
 
   std::vector<BenchTable> tables;
   std::vector<Run> runs;
+  std::vector<Microbench> probes;
   std::map<std::string, std::pair<Plan, std::string>> plans;  // by hash
   std::vector<std::pair<Measurement, std::string>> measurements;
   for (const CalibrationInput& input : inputs) {
@@ -348,7 +469,29 @@ Calibration calibrate(const Catalog& catalog, const std::string& device,
              std::any_of(root.entries.begin(), root.entries.end(),
                          [&](const YamlEntry& e) { return e.key == key; });
     };
-    if (root.kind == YamlNode::Kind::kList) {
+    if (is_microbench(root)) {
+      const std::vector<Microbench> groups =
+          probes_of(root, input.file, device, base, out.notes);
+      for (const Microbench& group : groups) {
+        std::optional<Topology> machine;
+        for (const CollectiveSeries& series : group.collectives) {
+          if (!machine && !group.topology.empty())
+            machine = machine_of(group.topology, group.devices, catalog);
+          if (!machine && series.groups.size() > 1)
+            throw InputError({input.file, series.line, 1}, "groups",
+                             "which devices these are is said by hardware: {topology: "
+                             "NAME, devices: N}");
+          const Location where{input.file, series.line, 1};
+          if (const std::string why = no_curve(series, where); !why.empty()) {
+            out.notes.push_back(concat("left out: ", why));
+            continue;
+          }
+          tables.push_back(table_of(series, group, input.file,
+                                    machine.value_or(Topology{}), out.fabric));
+        }
+        probes.push_back(group);
+      }
+    } else if (root.kind == YamlNode::Kind::kList) {
       for (Run& run : runs_of_groups(input, catalog, device, out.notes))
         runs.push_back(std::move(run));
     } else if (has("hpplan_measurement")) {
@@ -367,7 +510,8 @@ Calibration calibrate(const Catalog& catalog, const std::string& device,
     } else {
       throw InputError({input.file}, "",
                        "is none of: nccl-tests or nccom-test output, a plan, a "
-                       "measurement, a list of measurement groups");
+                       "measurement, a list of measurement groups or of "
+                       "micro-benchmarks (hprun --probe)");
     }
   }
   for (const auto& [measurement, file] : measurements) {
@@ -393,13 +537,20 @@ Calibration calibrate(const Catalog& catalog, const std::string& device,
                                                             run.problem.fabric_rates);
         run.paths = paths_of(run.problem, run.mesh, run.method);
       }
+  out.kernels = fit_kernels(out.device, probes, inputs.front().file);
+  const bool kernels = !out.kernels.empty();
   fit_software(runs, out);
+  if (kernels) {
+    out.device_fitted = true;
+    out.device.source = concat("measured by hprun --probe, ", probes.front().software,
+                               "; before: ", out.device.source);
+  }
   if (!out.device_fitted && !out.fabric_fitted) {
     std::string why = "nothing to calibrate from in the files given";
     for (const std::string& note : out.notes) why += "; " + note;
     throw InputError(why);
   }
-  if (out.device_fitted)
+  if (!runs.empty())
     out.device.source = concat("fitted by hpplan calibrate on ", runs.size(),
                                " runs; before: ", out.device.source);
   if (out.fabric_fitted)

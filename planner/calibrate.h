@@ -2,6 +2,9 @@
 // measured, software is fitted.
 //
 //   nccl-tests, nccom-test   a, B, c of each (collective, ranks): t = a + w/B + c*sqrt(w)
+//   hprun --probe            the same with the contention of the groups that ran at once taken
+//                            out, and rates of products, attention and copies
+//                            (microbench_fit.h)
 //   runs                     how much slower compute and attention are than the profile
 //   says, by least squares over
 //                            measured - (collectives + host) = f * compute + g *
@@ -23,6 +26,7 @@
 
 #include "planner/bench_import.h"
 #include "planner/fit.h"
+#include "planner/microbench_fit.h"
 #include "planner/spec/catalog.h"
 #include "planner/spec/rates.h"
 
@@ -55,12 +59,14 @@ struct Calibration {
   double compute_factor = 1, attention_factor = 1;
   std::vector<CurveReport> curves;
   std::vector<RunReport> runs;
+  std::vector<KernelReport> kernels;
   std::vector<std::string> notes;  // rows left out and why
 };
 
 // device: a profile's name. fabric: a profile's name, or a new one; "": that of the first
-// machine with the device. like: the profile a new device starts from, "" when `device`
-// exists.
+// machine with the device, or of the machine a probe ran on; a device that starts from
+// another gets a fabric of its own name from a probe. like: the profile a new device starts
+// from; "": `device` itself where it exists, else the device a probe ran on.
 Calibration calibrate(const Catalog& catalog, const std::string& device,
                       const std::string& like, const std::string& fabric,
                       const std::vector<CalibrationInput>& inputs);

@@ -45,6 +45,14 @@ std::string calibration_text(const Calibration& c) {
           fmt::format("    {} over {}: {}; {}; worst at {}\n", to_string(r.fit.curve.op),
                       r.fit.curve.n, r.from, r.how, format(r.fit.worst_size));
   }
+  if (!c.kernels.empty()) {
+    text += fmt::format(
+        "kernels of {}, mean error over points\n  {:<28} {:>7} {:>8} {:>8} {:>8}\n",
+        c.device.name, "", "points", "before", "after", "worst");
+    for (const KernelReport& r : c.kernels)
+      text += fmt::format("  {:<28} {:>7} {:>8} {:>8} {:>8}\n", r.what, r.points,
+                          percent(r.before), percent(r.after), percent(r.worst));
+  }
   if (!c.runs.empty()) {
     text += fmt::format(
         "software on {}: compute takes {} times what the profile says, attention {} "

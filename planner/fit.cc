@@ -52,14 +52,42 @@ CurveFit fit_curve(Collective op, int ranks, const std::vector<BenchRow>& rows,
     throw InputError(where, "",
                      concat(to_string(op), " over ", ranks, " ranks: ", sizes.size(),
                             " different sizes, a curve needs 3 or more"));
-  // Scaled so that the three columns are alike: microseconds, GB, 10^4.5 bytes.
-  std::vector<std::vector<double>> a;
-  for (const BenchRow& row : rows) {
+  // Scaled so that the three columns are alike: microseconds, GB, 10^4.5 bytes. First
+  // relative to the measured times, then to the curve itself: noise that makes some
+  // points short must not draw the curve under the mean.
+  std::vector<double> level;
+  for (const BenchRow& row : rows) level.push_back(row.time.value);
+  const auto terms = [&](const BenchRow& row) {
     const double w = wire_bytes(op, ranks, row.size).value;
-    a.push_back({1e-6 / row.time.value, w / 1e9 / row.time.value,
-                 std::sqrt(w) / 31622.8 / row.time.value});
+    return std::vector<double>{1e-6, row.contention * w / 1e9,
+                               row.contention * std::sqrt(w) / 31622.8};
+  };
+  const auto solve = [&](bool with_root) {
+    std::vector<std::vector<double>> a;
+    std::vector<double> b;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      a.push_back(terms(rows[i]));
+      if (!with_root) a.back().pop_back();
+      for (double& term : a.back()) term /= level[i];
+      b.push_back(rows[i].time.value / level[i]);
+    }
+    std::vector<double> x = fit_nonnegative(a, b);
+    x.resize(3, 0);
+    return x;
+  };
+  std::vector<double> x = solve(true);
+  // Among noise the root alone can look best; the planner needs a bandwidth.
+  const bool with_root = x[1] > 0;
+  if (!with_root) x = solve(false);
+  for (int pass = 0; pass < 10 && x[1] > 0; ++pass) {
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::vector<double> t = terms(rows[i]);
+      level[i] = t[0] * x[0] + t[1] * x[1] + t[2] * x[2];
+    }
+    const std::vector<double> next = solve(with_root);
+    if (next[1] <= 0) break;
+    x = next;
   }
-  const std::vector<double> x = fit_nonnegative(a, std::vector<double>(rows.size(), 1));
   if (x[1] <= 0)
     throw InputError(
         where, "",
@@ -81,8 +109,9 @@ CurveFit fit_curve(Collective op, int ranks, const std::vector<BenchRow>& rows,
   fit.points = static_cast<int>(rows.size());
   for (const BenchRow& row : rows) {
     const Bytes w = wire_bytes(op, ranks, row.size);
-    const double t = fit.curve.a.value + (w / fit.curve.bandwidth).value +
-                     fit.curve.c * std::sqrt(w.value);
+    const double t =
+        fit.curve.a.value + row.contention * ((w / fit.curve.bandwidth).value +
+                                              fit.curve.c * std::sqrt(w.value));
     const double error = std::abs(t / row.time.value - 1);
     fit.mean_error += error / static_cast<double>(rows.size());
     if (error > fit.worst_error) {

@@ -21,7 +21,8 @@ struct CurveFit {
   Bytes worst_size;
 };
 
-// t = a + w/B + c*sqrt(w), w wire bytes of a rank, by relative residuals. Every point
+// t = a + contention * (w/B + c*sqrt(w)), w wire bytes of a rank, by residuals relative
+// to the curve. Every point
 // counts the same, so that the middle sizes where protocols change weigh as much as the
 // large ones. Throws InputError when the sizes are too few (three different ones) or no
 // bandwidth comes out.

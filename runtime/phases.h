@@ -1,10 +1,10 @@
-// Where the thread of a rank spends a step. Layers say what they are doing; nobody listens
-// but --measure, and then a phase costs two readings of the clock. Phases do not overlap:
-// one inside another belongs to the outer one, and no phase contains a wait for another
-// rank (the ledger has those).
+// Where the thread of a rank spends a step. Layers say what they are doing; nobody
+// listens but --measure, and then a phase costs two readings of the clock. Phases do not
+// overlap: one inside another belongs to the outer one, and no phase contains a wait for
+// another rank (the ledger has those).
 //
-// Times are of the calls on this thread: on an accelerator, where a call returns before its
-// kernel has run, they say nothing.
+// Times are of the calls on this thread: on an accelerator, where a call returns before
+// its kernel has run, they say nothing.
 #pragma once
 
 #include <array>

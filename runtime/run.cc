@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "planner/spec/error.h"
+#include "planner/spec/microbench.h"
 #include "planner/spec/plan_yaml.h"
 #include "runtime/accelerators.h"
 #include "runtime/agreement.h"
@@ -20,6 +21,7 @@
 #include "runtime/measure.h"
 #include "runtime/models/h3_request.h"
 #include "runtime/models/model.h"
+#include "runtime/probe.h"
 #include "runtime/trace.h"
 #include "runtime/verify.h"
 #include "runtime/watchdog.h"
@@ -82,14 +84,18 @@ class Progress {
   double last_ = 0;
 };
 
-// One plan on a mesh that is met already.
-int run_plan(const RunOptions& o, const RankEnvironment& e, const Plan& plan, const Store& store, std::size_t index) {
+CommOptions comm_options(const RunOptions& o, const RankEnvironment& e) {
   CommOptions comm;
   comm.timeout = o.timeout;
   comm.device = device_of(e.local_rank, e.local_world);
   if (const char* interface = std::getenv("GLOO_SOCKET_IFNAME")) comm.interface = interface;
   else if (e.master_addr == "127.0.0.1" || e.master_addr == "localhost") comm.interface = "lo";
-  const DeviceMesh mesh(plan.chosen.mesh, e.rank, store, comm);
+  return comm;
+}
+
+// One plan on a mesh that is met already.
+int run_plan(const RunOptions& o, const RankEnvironment& e, const Plan& plan, const Store& store, std::size_t index) {
+  const DeviceMesh mesh(plan.chosen.mesh, e.rank, store, comm_options(o, e));
   const Watchdog watchdog(store, e.rank, e.world, o.timeout, [ledger = mesh.shared_ledger()] {
     const auto last = ledger->last();
     return last ? last->str() : std::string("no collective yet");
@@ -166,6 +172,51 @@ int run_plan(const RunOptions& o, const RankEnvironment& e, const Plan& plan, co
   return 0;
 }
 
+// All plans, one mesh after the other, into one file.
+void probe_plans(const RunOptions& o, const RankEnvironment& e, const std::vector<Plan>& plans, const Store& store) {
+  Microbench found;
+  found.id = "probe";
+  found.software = concat(software_version(), ", ", threads_of(o, e), " threads a rank");
+  found.device = plans[0].topology.device;
+  found.topology = plans[0].topology.name;
+  found.devices = plans[0].topology.devices();
+  char host[256] = {};
+  gethostname(host, sizeof host - 1);
+  found.host = host;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const Plan& plan = plans[i];
+    if (plan.topology.device != found.device || plan.topology.name != found.topology ||
+        plan.topology.devices() != found.devices || plan.workload.dtype != plans[0].workload.dtype)
+      throw InputError({o.plans[i]}, "topology",
+                       concat("one probe is of one machine and one dtype: ", found.devices, " x ", found.device, " of ",
+                              found.topology, " in ", to_string(plans[0].workload.dtype), " in ", o.plans[0], ", ",
+                              plan.topology.devices(), " x ", plan.topology.device, " of ", plan.topology.name, " in ",
+                              to_string(plan.workload.dtype), " here; probe it into a file of its own"));
+  }
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const Plan& plan = plans[i];
+    const Store own = store.prefixed(concat("plan", i));
+    const DeviceMesh mesh(plan.chosen.mesh, e.rank, own, comm_options(o, e));
+    const Watchdog watchdog(own, e.rank, e.world, o.timeout, [ledger = mesh.shared_ledger()] {
+      const auto last = ledger->last();
+      return last ? last->str() : std::string("no collective yet");
+    });
+
+    Progress progress(mesh.main(), concat(o.plans[i], ": ", plan.chosen.mesh.degrees().str(), ", probe"));
+    ProbeOptions options;
+    options.progress = [&](int done, int total) { progress(done, total); };
+    options.note = [&](const std::string& text) {
+      if (mesh.main()) std::fprintf(stderr, "%s: %s\n", o.plans[i].c_str(), text.c_str());
+    };
+    probe_mesh(plan, mesh, options, found);
+    if (mesh.main() && i + 1 == plans.size()) {
+      write_file(o.probe, microbench_to_yaml(found));
+      std::fprintf(stderr, "written to %s; rates of this machine: hpplan calibrate --device NAME %s\n", o.probe.c_str(),
+                   o.probe.c_str());
+    }
+  }
+}
+
 }  // namespace
 
 std::string software_version() { return concat("hprun ", HPPLAN_VERSION, ", torch ", HPPLAN_TORCH_VERSION); }
@@ -182,7 +233,8 @@ int run_rank(const RunOptions& o, const RankEnvironment& e) {
   for (std::size_t i = 0; i < plans.size(); ++i)
     shake_hands(store.prefixed(concat("hands", i)), plans[i], e.rank, software_version(), o.timeout);
   int code = 0;
-  for (std::size_t i = 0; i < plans.size(); ++i)
+  if (!o.probe.empty()) probe_plans(o, e, plans, store);
+  for (std::size_t i = 0; o.probe.empty() && i < plans.size(); ++i)
     code = std::max(code, run_plan(o, e, plans[i], store.prefixed(concat("plan", i)), i));
   part(store, e.rank, e.world, o.timeout);
   return code;

@@ -13,7 +13,7 @@
 namespace hpplan::runtime {
 
 struct RunOptions {
-  std::vector<std::string> plans;       // one, or several of one world size with --measure
+  std::vector<std::string> plans;       // one, or several of one world size with --measure or --probe
   std::chrono::milliseconds timeout{30000};
   std::string checkpoint;               // diffusers transformer folder; "": seeded weights
   std::uint64_t seed = 1;
@@ -22,6 +22,7 @@ struct RunOptions {
   int threads = 0;                      // of one rank; 0: the cores of this host divided by its ranks
   bool verify = false;
   std::vector<std::string> measure;     // a file a plan
+  std::string probe;                    // one file for all plans
   std::string trace;
   int warmup = 2, iterations = 5;
 };

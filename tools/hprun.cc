@@ -2,6 +2,8 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
+#include <unistd.h>
 
 #include "planner/spec/error.h"
 #include "planner/spec/plan_yaml.h"
@@ -13,6 +15,21 @@
 
 namespace {
 
+// A probe is long: what would make it useless is refused before it starts.
+void check_probe(const hpplan::runtime::RunOptions& o) {
+  using hpplan::InputError;
+  const std::pair<const char*, bool> others[] = {{"--verify", o.verify},
+                                                 {"--measure", !o.measure.empty()},
+                                                 {"--trace", !o.trace.empty()},
+                                                 {"--inputs", !o.inputs.empty()},
+                                                 {"--outputs", !o.outputs.empty()}};
+  for (const auto& [flag, given] : others)
+    if (given) throw InputError({"--probe"}, "", hpplan::concat("runs no model: leave ", flag, " out, or run it by itself"));
+  const std::filesystem::path folder = std::filesystem::absolute(o.probe).parent_path();
+  if (access(folder.c_str(), W_OK) != 0)
+    throw InputError({"--probe"}, "", hpplan::concat("cannot write ", o.probe, ": the folder ", folder.string(), " is not there or not writable"));
+}
+
 int run(int argc, char** argv) {
   using namespace hpplan;
   CLI::App app{"hprun runs a plan of hpplan: one process a rank, over Gloo on CPUs and NCCL on GPUs.\n", "hprun"};
@@ -21,6 +38,7 @@ int run(int argc, char** argv) {
       "  hprun plan.yaml --nproc 8                           8 local ranks, seeded random weights\n"
       "  hprun plan.yaml --nproc 8 --verify                  prove the mesh against one device\n"
       "  hprun plan.yaml --nproc 8 --measure now.yaml        time steps\n"
+      "  hprun tp.yaml ulysses.yaml ring.yaml --nproc 8 --probe probe.yaml\n"
       "  hprun plan.yaml --nproc 8 --checkpoint h3/transformer --inputs prompt.safetensors --outputs latents.safetensors\n"
       "  torchrun --no-python --nnodes 2 --nproc-per-node 8 hprun plan.yaml --measure now.yaml\n"
       "\nMore than one host goes through torchrun, srun or mpirun. Exit code: 0 done, 1 failed, 2 wrong input,\n"
@@ -28,7 +46,7 @@ int run(int argc, char** argv) {
   runtime::RunOptions o;
   int nproc = 0, port = 0;
   std::string timeout = "30s";
-  app.add_option("plan", o.plans, "plan file; several of one world size with --measure")->required();
+  app.add_option("plan", o.plans, "plan file; several of one world size with --measure or --probe")->required();
   app.add_option("--nproc", nproc, "start so many local ranks")->check(CLI::Range(1, 4096));
   app.add_option("--port", port, "port of the local ranks' meeting place (default: a free one)")->check(CLI::Range(1, 65535));
   app.add_option("--timeout", timeout, "longest wait for another rank")->capture_default_str();
@@ -40,6 +58,7 @@ int run(int argc, char** argv) {
   app.add_option("--threads", o.threads, "threads of one rank (default: cores of the host / its ranks)");
   app.add_flag("--verify", o.verify, "compare one step with a single device, local shapes and collectives with the plan");
   app.add_option("--measure", o.measure, "write the times of steps here, a file a plan");
+  app.add_option("--probe", o.probe, "time collectives, products and attention of the plans' axes and shapes; for hpplan calibrate");
   app.add_option("--trace", o.trace, "write a Chrome / Perfetto trace of all ranks here");
   app.add_option("--warmup", o.warmup, "steps before --measure counts")->check(CLI::Range(0, 1000))->capture_default_str();
   app.add_option("--iterations", o.iterations, "steps that --measure counts")->check(CLI::Range(1, 100000))->capture_default_str();
@@ -56,7 +75,9 @@ int run(int argc, char** argv) {
   if (o.timeout.count() < 100) throw InputError({"--timeout"}, "", concat("expected at least 100ms, got ", timeout));
   if (!o.measure.empty() && o.measure.size() != o.plans.size())
     throw InputError({"--measure"}, "", concat(o.plans.size(), " plans need ", o.plans.size(), " files, got ", o.measure.size()));
-  if (o.plans.size() > 1 && o.measure.empty()) throw InputError("several plans are taken with --measure only");
+  if (o.plans.size() > 1 && o.measure.empty() && o.probe.empty())
+    throw InputError("several plans are taken with --measure or --probe only");
+  if (!o.probe.empty()) check_probe(o);
   if (o.steps && *o.steps < 2) throw InputError({"--steps"}, "", concat("expected at least 2 points of the schedule, got ", *o.steps));
 
   const auto environment = runtime::rank_environment();

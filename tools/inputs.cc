@@ -84,6 +84,10 @@ void add_input_flags(CLI::App& app, Inputs& in) {
   app.add_option("--model", in.model, "model: a name (hpplan list models), a profile, or a diffusers config.json")
       ->group(what);
   app.add_option("--topology", in.topology, "machine: a name (hpplan list topologies), a file, or 'local'")->group(what);
+  app.add_option("--device", in.device,
+                 "device profile whose rates to take instead of the machine's own, and the fabric profile of the same "
+                 "name where there is one (hpplan calibrate writes both)")
+      ->group(what);
   app.add_option("--nodes", in.nodes, "so many of the machine, joined by their network")->group(what);
   app.add_option("--lnc", in.lnc, "Trainium logical core size, 1 or 2")->group(what);
   app.add_option("--engine", in.engine, "software that will run the plan (hpplan list engines)")
@@ -134,7 +138,12 @@ Loaded load(const Inputs& in) {
     loaded.notes.push_back(concat(*in.devices, " ranks on ", local_devices(),
                                   " cores share them: times say little about other machines"));
   if (in.nodes) topology = with_nodes(topology, *in.nodes);
-  loaded.topology_hash = sha256(concat(name, "/", in.nodes.value_or(1), "/",
+  if (!in.device.empty()) {
+    topology.device = catalog.find(DataKind::kDevice, in.device).name;
+    const std::vector<std::string> fabrics = catalog.names(DataKind::kFabric);
+    if (std::find(fabrics.begin(), fabrics.end(), topology.device) != fabrics.end()) topology.fabric = topology.device;
+  }
+  loaded.topology_hash = sha256(concat(name, in.device.empty() ? "" : "/" + topology.device, "/", in.nodes.value_or(1), "/",
                                        name == "local" ? concat(topology.devices())
                                                        : catalog.find(DataKind::kTopology, name).text));
   Catalog::Entry entry = catalog.find(DataKind::kEngine, in.engine);

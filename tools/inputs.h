@@ -17,6 +17,7 @@ struct Inputs {
   std::string size, dtype, seq_len;
   std::optional<int> nodes, lnc, frames, text_tokens, reference_tokens, batch, guidance, steps, quant_block;
   std::optional<int> devices;  // also how many ranks --topology local has
+  std::string device;          // rates of this device profile instead of the machine's own
   std::string stack;           // software stack of the engine
   std::string data_dir;
 };

@@ -73,17 +73,21 @@ void add_calibrate(CLI::App& app, int&) {
       "\nA FILE is output of nccl-tests or nccom-test (OP:FILE or OP:RANKS:FILE where "
       "the text does not say which, OP one "
       "of\nall_reduce, all_gather, reduce_scatter, all_to_all, shift), a measured plan, "
-      "a measurement beside its plan, or "
-      "a list\nof published measurement groups.\n"
+      "a measurement beside its plan, "
+      "what hprun --probe\nwrote, or a list of published measurement groups.\n"
       "\nExamples:\n  hpplan calibrate --device h200 all_reduce_8.log "
       "all_to_all:8:a2a.log\n"
       "  hpplan calibrate --device cpu plan.yaml measurement.yaml -o mine\n  hpplan "
-      "--data-dir mine --model ...\n");
+      "--data-dir mine --model ...\n"
+      "  hpplan calibrate --device my-cpu probe.yaml -o mine\n  hpplan --data-dir mine "
+      "--device my-cpu --topology local --model ...\n");
   auto f = std::make_shared<CalibrateFlags>();
   sub->add_option("--device", f->device, "device profile to fit")->required();
-  sub->add_option("--like", f->like, "profile that a new device starts from");
+  sub->add_option("--like", f->like,
+                  "profile that a new device starts from (default: what a probe ran on)");
   sub->add_option("--fabric", f->fabric,
-                  "link profile to fit (default: of the first machine with the device)");
+                  "link profile to fit (default: of the first machine with the device; a "
+                  "new device's own from a probe)");
   sub->add_option("-o,--output", f->output,
                   "folder that gets profiles/devices/..., - for standard output");
   sub->add_option("--data-dir", f->data_dir)->envname("HPPLAN_DATA_DIR");

@@ -39,6 +39,29 @@ TEST(FitCurve, NeverNegative) {
   EXPECT_GT(fit.worst_error, 0);
 }
 
+// Every size once at half and once at three halves of its time: the curve goes through
+// the mean, not under it.
+TEST(FitCurve, NoiseDoesNotDrawItDown) {
+  std::vector<BenchRow> rows;
+  for (BenchRow row : points())
+    for (const double noise : {0.5, 1.5}) {
+      row.time = Seconds((20e-6 + 1.5 * row.size.value / 100e9) * noise);
+      rows.push_back(row);
+    }
+  const CurveFit fit = fit_curve(Collective::kAllReduce, 4, rows, {});
+  EXPECT_NEAR(fit.curve.a.value / 20e-6, 1, 0.02);
+  EXPECT_NEAR(fit.curve.bandwidth.value / 100e9, 1, 0.02);
+}
+
+TEST(FitCurve, TimesThatGrowAsARootStillGiveABandwidth) {
+  std::vector<BenchRow> rows;
+  for (double size = 4096; size < 1e8; size *= 4)
+    rows.push_back({Bytes(size), Seconds(1e-3 + 1e-6 * std::sqrt(size)), 0});
+  const CurveFit fit = fit_curve(Collective::kAllToAll, 2, rows, {});
+  EXPECT_GT(fit.curve.bandwidth.value, 0);
+  EXPECT_LT(fit.worst_error, 0.5);
+}
+
 TEST(FitCurve, TooFewSizesOrNoGrowth) {
   std::vector<BenchRow> rows = points();
   rows.resize(2);

@@ -15,6 +15,7 @@
 #include <sstream>
 #include <thread>
 
+#include "planner/spec/microbench.h"
 #include "planner/spec/plan_yaml.h"
 #include "planner/spec/yaml_reader.h"
 
@@ -48,6 +49,17 @@ class Hprun : public testing::Test {
                              path(name + ".err");
     EXPECT_EQ(std::system(call.c_str()), 0) << read(name + ".err");
     return path(name);
+  }
+
+  // Seconds of one part of a plan's predicted step.
+  double predicted_part(const std::string& name, const std::string& part) const {
+    const YamlNode root = parse_yaml(read(name), name);
+    MapReader plan(root);
+    MapReader predicted(plan.require("predicted"), "predicted");
+    MapReader breakdown(predicted.require("breakdown"), "breakdown");
+    const double seconds = breakdown.number(part);
+    EXPECT_GT(seconds, 0) << part;
+    return seconds;
   }
 
   // A run in the background; its output is in out.
@@ -143,6 +155,75 @@ TEST_F(Hprun, PhasesOfAStepAreExclusiveAndComplete) {
       for (const auto& [name, seconds] : phases) given.insert(name);
       EXPECT_EQ(given, expected);
     }
+}
+
+// The chain as the README has it: plans of every axis are probed by real ranks, the rates go into a profile, and a plan
+// made with it rests on what was measured here.
+TEST_F(Hprun, AProbeBecomesRatesThatAPlanRestsOn) {
+  const std::string plans = plan("a.yaml", "--tp 2 --ulysses 2", 4) + " " + plan("b.yaml", "--ring 4 --ring-method p2p", 4);
+  ASSERT_EQ(run(plans + " --nproc 4 --timeout 60s --probe " + path("probe.yaml")), 0) << read("out");
+  EXPECT_NE(read("out").find(", probe "), std::string::npos) << "no progress: " << read("out");
+
+  std::set<std::string> series;
+  std::size_t products = 0, calls = 0, copies = 0;
+  for (const Microbench& group : parse_microbench(parse_yaml(read("probe.yaml"), "probe.yaml"))) {
+    EXPECT_EQ(group.device, "cpu");
+    for (const CollectiveSeries& s : group.collectives) {
+      series.insert(concat(s.axis, " ", to_string(s.op), " ", s.ranks, " x ", s.groups.size()));
+      EXPECT_GE(s.points.size(), 5u);
+      EXPECT_GE(s.points.back().x, 1 << 20);
+    }
+    products += group.gemms.size();
+    calls += group.attentions.size();
+    copies += group.copies.size();
+  }
+  EXPECT_EQ(series, (std::set<std::string>{"tp all_reduce 2 x 2", "ulysses all_to_all 2 x 2", "ring shift 4 x 1",
+                                           "ring all_gather 4 x 1"}));
+  EXPECT_GE(products, 8u);
+  EXPECT_GE(calls, 2u);
+  EXPECT_GE(copies, 1u);
+
+  const auto hpplan = [&](const std::string& arguments) {
+    const std::string call = std::string(HPPLAN_BIN_DIR) + "/hpplan " + arguments + " 2>" + path("err");
+    return std::system(call.c_str());
+  };
+  ASSERT_EQ(hpplan("calibrate --device my-cpu -o " + path("mine") + " " + path("probe.yaml")), 0) << read("err");
+  const std::string notes = read("err");
+  EXPECT_NE(notes.find("kernels of my-cpu"), std::string::npos) << notes;
+  ASSERT_TRUE(fs::exists(path("mine/profiles/devices/my-cpu.yaml")));
+  ASSERT_TRUE(fs::exists(path("mine/profiles/devices/fabrics/my-cpu.yaml")));
+
+  const std::string ask = "--model minimax-h3-tiny --topology local --devices 4 --tp 2 --ulysses 2 --format yaml";
+  ASSERT_EQ(hpplan(ask + " --data-dir " + path("mine") + " --device my-cpu >" + path("c.yaml")), 0) << read("err");
+  EXPECT_EQ(read_plan(path("c.yaml")).topology.device, "my-cpu");
+  // Every part of the prediction that the probe speaks of rests on it. Where this machine is too busy for a curve,
+  // calibrate says so and leaves the profile's.
+  const std::map<std::string, std::string> parts = {
+      {"compute", "-"}, {"attention", "-"}, {"tp", "all_reduce over 2"}, {"ulysses", "all_to_all over 2"}};
+  for (const auto& [part, collective] : parts) {
+    const bool left_out = notes.find("left out: " + path("probe.yaml")) != std::string::npos &&
+                          notes.find(collective + " ranks: the times do not grow") != std::string::npos;
+    EXPECT_NE(predicted_part("a.yaml", part) != predicted_part("c.yaml", part), left_out) << part << "\n" << notes;
+  }
+  // And it is a plan like any other.
+  EXPECT_EQ(run(path("c.yaml") + " --nproc 4 --timeout 60s --warmup 1 --iterations 2 --measure " + path("m.yaml")), 0)
+      << read("out");
+  ASSERT_EQ(hpplan("calibrate --device my-cpu --data-dir " + path("mine") + " -o " + path("again") + " " + path("c.yaml") +
+                   " " + path("m.yaml")),
+            0)
+      << read("err");
+}
+
+TEST_F(Hprun, AProbeThatCannotBeUsedIsRefusedBeforeItStarts) {
+  const std::string file = plan("plan.yaml", "--tp 2", 2);
+  EXPECT_EQ(run(file + " --nproc 2 --probe " + path("nowhere/probe.yaml")), 2);
+  EXPECT_NE(read("out").find("is not there or not writable"), std::string::npos) << read("out");
+  EXPECT_EQ(run(file + " --nproc 2 --verify --probe " + path("probe.yaml")), 2);
+  EXPECT_NE(read("out").find("leave --verify out"), std::string::npos) << read("out");
+  const std::string half = plan("half.yaml", "--ulysses 2 --dtype bf16", 2);
+  EXPECT_NE(run(file + " " + half + " --nproc 2 --timeout 20s --probe " + path("probe.yaml")), 0);
+  EXPECT_NE(read("out").find("one dtype"), std::string::npos) << read("out");
+  EXPECT_FALSE(fs::exists(path("probe.yaml")));
 }
 
 TEST_F(Hprun, AKilledRankEndsTheRunAndLeavesNoFileOrProcess) {
