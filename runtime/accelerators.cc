@@ -3,13 +3,32 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+
 #include "planner/spec/error.h"
 
 namespace hpplan::runtime {
 
 int device_of(int local_rank, int local_ranks) {
+  return device_of(local_rank, local_ranks, nccl_devices(), std::getenv("CUDA_VISIBLE_DEVICES"));
+}
+
+int device_of(int local_rank, int local_ranks, int devices, const char* visible) {
   HP_CHECK(local_rank >= 0 && local_rank < local_ranks, local_rank, " of ", local_ranks);
-  return nccl_devices() >= local_ranks ? local_rank : -1;
+  if (devices >= local_ranks) return local_rank;
+  const bool one_each = visible != nullptr && *visible != '\0' && std::strchr(visible, ',') == nullptr;
+  return devices == 1 && one_each ? 0 : -1;
+}
+
+std::string device_name(int device, const char* visible) {
+  if (device < 0) return "";
+  std::string name = std::to_string(device);
+  std::istringstream list(visible != nullptr ? visible : "");
+  for (int i = 0; i <= device && std::getline(list, name, ','); ++i) {
+  }
+  return concat("cuda:", visible != nullptr && *visible != '\0' ? name : std::to_string(device));
 }
 
 void synchronize(c10::Device device) {

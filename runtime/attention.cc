@@ -6,7 +6,6 @@
 
 #include "planner/spec/error.h"
 #include "runtime/ring.h"
-#include "runtime/ulysses.h"
 
 namespace hpplan::runtime {
 namespace {
@@ -43,36 +42,54 @@ Attention::Output Attention::joint(const at::Tensor& q, const at::Tensor& k,
   return run(q, k, v, rows, joint);
 }
 
+Attention::Cut Attention::cut(const RowSplit& rows) const {
+  const int members = ulysses_.size();
+  HP_CHECK(rows.parts() == members * ring_.size(), rows.parts(),
+           " parts of rows, ulysses ", members, ", ring ", ring_.size());
+  Cut cut;
+  for (int r = 0; r < ring_.size(); ++r) {
+    cut.blocks.rows.push_back(0);
+    cut.blocks.valid.push_back(0);
+    for (int u = 0; u < members; ++u) {
+      const auto part = static_cast<std::size_t>(r * members + u);
+      cut.blocks.rows.back() += rows.rows[part];
+      cut.blocks.valid.back() += rows.valid[part];
+      if (r == ring_.rank()) cut.own.push_back(rows.rows[part]);
+    }
+  }
+  return cut;
+}
+
 // q [B, n, h, d] -> [B, N, h/U, d] -> [B, n, h, d]
 Attention::Output Attention::run(const at::Tensor& q, const at::Tensor& k,
                                  const at::Tensor& v, const RowSplit& rows,
                                  const JointRows& joint) const {
-  const int members = ulysses_.size();
-  HP_CHECK(rows.parts() == members * ring_.size(), rows.parts(),
-           " parts of rows, ulysses ", members, ", ring ", ring_.size());
-  // Rows of the members of this ulysses group, and of the blocks of the ring.
-  RowSplit blocks;
-  std::vector<std::int64_t> own;
-  for (int r = 0; r < ring_.size(); ++r) {
-    blocks.rows.push_back(0);
-    blocks.valid.push_back(0);
-    for (int u = 0; u < members; ++u) {
-      const auto part = static_cast<std::size_t>(r * members + u);
-      blocks.rows.back() += rows.rows[part];
-      blocks.valid.back() += rows.valid[part];
-      if (r == ring_.rank()) own.push_back(rows.rows[part]);
-    }
-  }
-  const auto here = static_cast<std::size_t>(ring_.rank());
+  const Cut here = cut(rows);
   const Ulysses exchange(ulysses_, heads_);
-  const HeadsOfAllRows all = exchange.to_heads(q, k, v, own);
+  return inside(exchange, exchange.to_heads(q, k, v, here.own), here, joint);
+}
 
+at::Tensor Attention::made(std::int64_t batch, std::int64_t head_dim,
+                           const at::TensorOptions& options, const RowSplit& rows,
+                           const Ulysses::FillHeads& fill) const {
+  const Cut here = cut(rows);
+  const Ulysses exchange(ulysses_, heads_);
+  return inside(exchange, exchange.to_heads(batch, head_dim, options, here.own, fill), here,
+                {})
+      .rows;
+}
+
+// [B, N, h/U, d] -> [B, n, h, d]
+Attention::Output Attention::inside(const Ulysses& exchange, const HeadsOfAllRows& all,
+                                    const Cut& cut, const JointRows& joint) const {
+  const RowSplit& blocks = cut.blocks;
+  const auto here = static_cast<std::size_t>(ring_.rank());
   RingOptions how;
   how.method = options_.ring_method;
   how.scale = options_.scale > 0 ? options_.scale
-                                 : 1.0 / std::sqrt(static_cast<double>(q.size(3)));
+                                 : 1.0 / std::sqrt(static_cast<double>(all.q.size(3)));
   const bool several = ring_.size() > 1 || joint.k.defined();
-  how.kernel = kernel_for(q, several);
+  how.kernel = kernel_for(all.q, several);
   std::vector<RingQueries> queries = {
       {all.q.narrow(1, 0, blocks.valid[here]), options_.causal}};
   SharedKeys shared;
@@ -84,7 +101,7 @@ Attention::Output Attention::run(const at::Tensor& q, const at::Tensor& k,
   const std::vector<at::Tensor> out =
       ring_attention(ring_, queries, all.k, all.v, blocks, shared, how);
   Output result;
-  result.rows = exchange.to_rows(with_rows(out[0], blocks.rows[here]), own);
+  result.rows = exchange.to_rows(with_rows(out[0], blocks.rows[here]), cut.own);
   if (joint.k.defined()) result.joint = exchange.gather_heads(out[1]);
   return result;
 }

@@ -18,6 +18,7 @@
 #include "runtime/attention_kernels.h"
 #include "runtime/group.h"
 #include "runtime/split.h"
+#include "runtime/ulysses.h"
 
 namespace hpplan::runtime {
 
@@ -43,6 +44,10 @@ class Attention {
   // head's channels are contiguous. Padding rows come back as zeros.
   at::Tensor operator()(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                         const RowSplit& rows) const;
+  // q, k and v made section by section for the members of the ulysses group, as
+  // Ulysses::to_heads has them: the first sections travel while the others are made.
+  at::Tensor made(std::int64_t batch, std::int64_t head_dim, const at::TensorOptions& options,
+                  const RowSplit& rows, const Ulysses::FillHeads& fill) const;
   // q, k and v in one tensor [B, n, 3, h, d].
   at::Tensor operator()(const at::Tensor& qkv, const RowSplit& rows) const;
 
@@ -61,8 +66,16 @@ class Attention {
   std::map<std::string, std::int64_t> collectives() const;
 
  private:
+  // Rows of the blocks of the ring, and of the members of this ulysses group.
+  struct Cut {
+    RowSplit blocks;
+    std::vector<std::int64_t> own;
+  };
+  Cut cut(const RowSplit& rows) const;
   Output run(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
              const RowSplit& rows, const JointRows& joint) const;
+  Output inside(const Ulysses& exchange, const HeadsOfAllRows& all, const Cut& cut,
+                const JointRows& joint) const;
   Kernel kernel_for(const at::Tensor& q, bool need_lse) const;
 
   Group ulysses_, ring_;

@@ -182,26 +182,39 @@ at::Tensor Group::all_to_all(const at::Tensor& x, const SizeTable& table) const 
   return all_to_all_async(x, table).wait();
 }
 
+namespace {
+
+// A rank's row and column of a table, and the table as text.
+struct Sizes {
+  std::vector<std::int64_t> send, receive;
+  std::string text;
+};
+Sizes sizes_of(const SizeTable& table, int rank, int size) {
+  HP_CHECK(static_cast<int>(table.size()) == size, table.size(), " for ", size);
+  Sizes sizes{table[static_cast<std::size_t>(rank)], {}, {}};
+  for (const auto& row : table) {
+    HP_CHECK(static_cast<int>(row.size()) == size, row.size(), " for ", size);
+    sizes.receive.push_back(row[static_cast<std::size_t>(rank)]);
+    sizes.text += list_of(row);
+  }
+  return sizes;
+}
+
+}  // namespace
+
 Pending Group::all_to_all_async(const at::Tensor& x, const SizeTable& table) const {
   if (size() == 1) return Pending(x);
-  HP_CHECK(static_cast<int>(table.size()) == size(), table.size(), " for ", size());
-  std::vector<std::int64_t> send = table[static_cast<std::size_t>(rank())];
-  std::vector<std::int64_t> receive;
-  std::string rows;
-  for (const auto& row : table) {
-    HP_CHECK(static_cast<int>(row.size()) == size(), row.size(), " for ", size());
-    receive.push_back(row[static_cast<std::size_t>(rank())]);
-    rows += list_of(row);
-  }
-  HP_CHECK(x.size(0) == sum(send), x.sizes(), " of ", list_of(send));
+  Sizes sizes = sizes_of(table, rank(), size());
+  HP_CHECK(x.size(0) == sum(sizes.send), x.sizes(), " of ", list_of(sizes.send));
   std::vector<std::int64_t> shape = x.sizes().vec();
   shape[0] = -1;
-  impl_->agree(Collective::kAllToAll,
-               concat(c10::toString(x.scalar_type()), " ", list_of(shape), " by ", rows));
+  impl_->agree(Collective::kAllToAll, concat(c10::toString(x.scalar_type()), " ",
+                                             list_of(shape), " by ", sizes.text));
   at::Tensor in = x.contiguous();
-  shape[0] = sum(receive);
+  shape[0] = sum(sizes.receive);
   at::Tensor out = at::empty(shape, x.options());
-  const auto kept = static_cast<std::uint64_t>(send[static_cast<std::size_t>(rank())]);
+  const auto kept =
+      static_cast<std::uint64_t>(sizes.send[static_cast<std::size_t>(rank())]);
   const auto row_bytes =
       x.size(0) == 0 ? 0 : in.nbytes() / static_cast<std::uint64_t>(x.size(0));
   return impl_->start(
@@ -209,14 +222,66 @@ Pending Group::all_to_all_async(const at::Tensor& x, const SizeTable& table) con
       [&] {
         if (impl_->grouped()) {
           return std::vector<WorkHandle>{
-              impl_->backend->all_to_all_single(out, in, receive, send)};
+              impl_->backend->all_to_all_single(out, in, sizes.receive, sizes.send)};
         }
-        const auto to = in.split_with_sizes(send), from = out.split_with_sizes(receive);
+        const auto to = in.split_with_sizes(sizes.send),
+                   from = out.split_with_sizes(sizes.receive);
         from[static_cast<std::size_t>(rank())].copy_(
             to[static_cast<std::size_t>(rank())]);
         return impl_->exchange_with_all(to, from);
       },
       [in, out] { return out; });
+}
+
+at::Tensor Group::all_to_all(const SizeTable& table, const at::TensorOptions& options,
+                             const MakeSection& make) const {
+  Sizes sizes = sizes_of(table, rank(), size());
+  const auto me = static_cast<std::size_t>(rank());
+  at::Tensor out = at::empty({sum(sizes.receive)}, options);
+  const auto from = out.split_with_sizes(sizes.receive);
+  if (size() == 1) {
+    make(0, from[0]);
+    return out;
+  }
+  impl_->agree(Collective::kAllToAll, concat(c10::toString(out.scalar_type()), " ",
+                                             list_of({-1}), " by ", sizes.text));
+  const bool grouped = impl_->grouped();
+  at::Tensor in =
+      at::empty({sum(sizes.send) - (grouped ? 0 : sizes.send[me])}, options);
+  std::vector<at::Tensor> to;
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i < sizes.send.size(); ++i) {
+    const bool in_place = i == me && !grouped;
+    to.push_back(in_place ? from[me] : in.narrow(0, begin, sizes.send[i]));
+    if (!in_place) begin += sizes.send[i];
+  }
+  const auto bytes = static_cast<std::uint64_t>(sum(sizes.send) - sizes.send[me]) *
+                     out.element_size();
+  return impl_
+      ->start(
+          Collective::kAllToAll, bytes,
+          [&] {
+            std::vector<WorkHandle> handles;
+            std::vector<Group::Impl::Transfer> receives;
+            for (std::size_t i = 0; i < from.size() && !grouped; ++i)
+              if (i != me) receives.push_back({static_cast<int>(i), from[i]});
+            const auto add = [&](std::vector<WorkHandle> more) {
+              handles.insert(handles.end(), more.begin(), more.end());
+            };
+            if (!grouped) add(impl_->exchange({}, receives));
+            // The next member first, so that not all begin with the same one.
+            for (int step = 1; step <= size(); ++step) {
+              const int member = (rank() + step) % size();
+              const at::Tensor& section = to[static_cast<std::size_t>(member)];
+              make(member, section);
+              if (!grouped && member != rank()) add(impl_->exchange({{member, section}}, {}));
+            }
+            if (grouped)
+              add({impl_->backend->all_to_all_single(out, in, sizes.receive, sizes.send)});
+            return handles;
+          },
+          [in, out] { return out; })
+      .wait();
 }
 
 at::Tensor Group::shift(const at::Tensor& x,

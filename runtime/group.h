@@ -13,6 +13,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -58,8 +59,9 @@ class Group {
  public:
   // A group of one.
   Group() = default;
-  // Connects to the other members and sends one value round, so that every later
-  // operation, a shift among them, finds its connections open. members: world ranks in
+  // Connects to the other members and runs every collective once on known values, so that
+  // every later operation, a shift among them, finds its connections open and its kernel
+  // proved. Throws CommError naming the one whose result is wrong. members: world ranks in
   // group order. Collective over the members.
   static Group open(const std::string& name, std::vector<int> members, int world_rank,
                     const Store& store, const CommOptions& options,
@@ -91,6 +93,12 @@ class Group {
   Pending all_to_all_async(const at::Tensor& x, const SizeTable& table) const;
   // Even: x's leading dimension is size() times the same count.
   at::Tensor all_to_all(const at::Tensor& x) const;
+  // The same for a flat tensor whose sections are made one after the other: make(i, section)
+  // fills what goes to member i. What is made first is under way while the rest is made, and
+  // this rank's own section is made last, where it belongs in the result.
+  using MakeSection = std::function<void(int member, const at::Tensor& section)>;
+  at::Tensor all_to_all(const SizeTable& table, const at::TensorOptions& options,
+                        const MakeSection& make) const;
 
   // Sends x to the member after this one and receives that of the member before, as one
   // grouped call. sizes[i]: leading size of what member i sends (0: nothing); empty: all

@@ -36,6 +36,8 @@ class Group::Impl : public std::enable_shared_from_this<Group::Impl> {
   bool grouped() const { return backend->supportsCoalescing(); }
 
   void connect(const Store& store);
+  // Every collective once, on values that tell who sent what from where; not in the ledger.
+  void prove();
   CollectiveRecord describe(Collective kind, std::uint64_t bytes) const;
 
   // Compares what the members are about to call, through the store, so that nothing is
@@ -64,6 +66,7 @@ class Group::Impl : public std::enable_shared_from_this<Group::Impl> {
   std::shared_ptr<Ledger> ledger;
   StoreHandle keys;
   BackendHandle backend;
+  bool agreeing = true;       // false while a group is proved: the calls are known
   std::int64_t sequence = 0;  // of collectives
   std::int64_t texts = 0;     // of control messages
   std::set<std::string> seen;

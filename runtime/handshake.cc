@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "planner/spec/error.h"
@@ -33,10 +34,10 @@ std::string host_name() {
 
 }  // namespace
 
-void shake_hands(const Store& store, const Plan& plan, int rank, const std::string& software,
+void shake_hands(const Store& store, const Plan& plan, int rank, const std::string& software, const std::string& device,
                  std::chrono::milliseconds timeout) {
   constexpr std::array<const char*, 4> kWhat = {"plan", "software", "groups", "host"};
-  const Json said = {plan.hash, software, sha256(groups_text(plan.chosen.mesh)), host_name()};
+  const Json said = {plan.hash, software, sha256(groups_text(plan.chosen.mesh)), host_name(), device};
   const auto judge = [&](const std::vector<std::string>& all) {
     std::string problems;
     int differing = 0;
@@ -49,9 +50,19 @@ void shake_hands(const Store& store, const Plan& plan, int rank, const std::stri
                              theirs[i].get<std::string>().substr(0, 23), ") than rank 0 (",
                              first[i].get<std::string>().substr(0, 23), ")");
     }
+    std::map<std::string, std::size_t> owners;
+    for (std::size_t other = 0; other < all.size(); ++other) {
+      const Json theirs = Json::parse(all[other]);
+      const auto host = theirs[3].get<std::string>(), on = theirs[4].get<std::string>();
+      if (on.empty()) continue;
+      const auto [owner, first_there] = owners.emplace(concat(on, " of ", host), other);
+      if (!first_there && ++differing <= 8)
+        problems += concat(problems.empty() ? "" : "; ", "ranks ", owner->second, " and ", other, " both compute on ",
+                           owner->first);
+    }
     if (differing > 8) problems += concat("; and ", differing - 8, " more");
     if (!problems.empty())
-      return concat("ranks do not agree: ", problems, "; give all ranks the same plan file and the same hprun");
+      return concat("ranks do not agree: ", problems, "; give all ranks the same plan file, the same hprun, and each a device of its own");
     // Where the plan names hosts, a rank on another one is remapped by nobody: it is an error.
     for (std::size_t other = 0; other < plan.hosts.size() && other < all.size(); ++other)
       if (const auto host = Json::parse(all[other])[3].get<std::string>(); host != plan.hosts[other])

@@ -12,7 +12,9 @@ namespace hpplan::runtime {
 
 // Throws InputError that names the ranks that differ from rank 0 and in what (plan hash, software, groups), and the
 // ranks that did not come within the timeout.
-void shake_hands(const Store& store, const Plan& plan, int rank, const std::string& software,
+// `device` is what the host calls this rank's accelerator ("" for the CPU): two ranks of one host on one accelerator
+// are named too, as each would take the other's memory.
+void shake_hands(const Store& store, const Plan& plan, int rank, const std::string& software, const std::string& device,
                  std::chrono::milliseconds timeout);
 
 // "plan.yaml needs 8 ranks (tp4 x ulysses2), 4 were started: ..." or "" when they fit.

@@ -1,8 +1,10 @@
 #include "runtime/linear.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/addmm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/mm.h>
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/stack.h>
 
@@ -56,6 +58,15 @@ at::Tensor unshard(const std::vector<at::Tensor>& shards, std::int64_t dim,
 at::Tensor ColumnLinear::operator()(const at::Tensor& x) const {
   const InPhase phase(Phase::kLinear);
   return at::linear(x, weight_, bias_);
+}
+
+void ColumnLinear::into(const at::Tensor& x, at::Tensor out) const {
+  const InPhase phase(Phase::kLinear);
+  if (bias_.defined()) {
+    at::addmm_out(out, bias_, x, weight_.t());
+  } else {
+    at::mm_out(out, x, weight_.t());
+  }
 }
 
 // [..., in/T] -> [..., out], of this rank's columns only

@@ -34,6 +34,8 @@ class ColumnLinear {
   ColumnLinear(at::Tensor weight, at::Tensor bias)
       : weight_(std::move(weight)), bias_(std::move(bias)) {}
   at::Tensor operator()(const at::Tensor& x) const;  // [..., in] -> [..., out/T]
+  // x [n, in] -> out [n, out/T], which is contiguous and somebody else's.
+  void into(const at::Tensor& x, at::Tensor out) const;
 
  private:
   at::Tensor weight_, bias_;

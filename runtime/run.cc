@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/InferenceMode.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -96,7 +97,7 @@ CommOptions comm_options(const RunOptions& o, const RankEnvironment& e) {
 // One plan on a mesh that is met already.
 int run_plan(const RunOptions& o, const RankEnvironment& e, const Plan& plan, const Store& store, std::size_t index) {
   const DeviceMesh mesh(plan.chosen.mesh, e.rank, store, comm_options(o, e));
-  const Watchdog watchdog(store, e.rank, e.world, o.timeout, [ledger = mesh.shared_ledger()] {
+  const Watchdog watchdog(store.with_own_connection(), e.rank, e.world, o.timeout, [ledger = mesh.shared_ledger()] {
     const auto last = ledger->last();
     return last ? last->str() : std::string("no collective yet");
   });
@@ -197,7 +198,7 @@ void probe_plans(const RunOptions& o, const RankEnvironment& e, const std::vecto
     const Plan& plan = plans[i];
     const Store own = store.prefixed(concat("plan", i));
     const DeviceMesh mesh(plan.chosen.mesh, e.rank, own, comm_options(o, e));
-    const Watchdog watchdog(own, e.rank, e.world, o.timeout, [ledger = mesh.shared_ledger()] {
+    const Watchdog watchdog(own.with_own_connection(), e.rank, e.world, o.timeout, [ledger = mesh.shared_ledger()] {
       const auto last = ledger->last();
       return last ? last->str() : std::string("no collective yet");
     });
@@ -224,14 +225,21 @@ std::string software_version() { return concat("hprun ", HPPLAN_VERSION, ", torc
 int run_rank(const RunOptions& o, const RankEnvironment& e) {
   const c10::InferenceMode inference;
   at::set_num_threads(threads_of(o, e));
+  // The activations of one step are the next one's: given back to the system in between, every page of them would be
+  // cleared and mapped again.
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
   std::vector<Plan> plans;
   for (const std::string& path : o.plans) plans.push_back(read_plan(path));
   for (std::size_t i = 0; i < plans.size(); ++i)
     if (const std::string wrong = wrong_world(plans[i], e.world); !wrong.empty())
       throw InputError({o.plans[i]}, "", wrong);
+  // Before the first allocation, and the same for every plan.
+  const std::string device =
+      device_name(device_of(e.local_rank, e.local_world), std::getenv("CUDA_VISIBLE_DEVICES"));
   const Store store = meet(e, o.timeout);
   for (std::size_t i = 0; i < plans.size(); ++i)
-    shake_hands(store.prefixed(concat("hands", i)), plans[i], e.rank, software_version(), o.timeout);
+    shake_hands(store.prefixed(concat("hands", i)), plans[i], e.rank, software_version(), device, o.timeout);
   int code = 0;
   if (!o.probe.empty()) probe_plans(o, e, plans, store);
   for (std::size_t i = 0; o.probe.empty() && i < plans.size(); ++i)

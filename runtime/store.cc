@@ -40,6 +40,10 @@ Store Store::prefixed(const std::string& prefix) const {
       c10::make_intrusive<c10d::PrefixStore>(prefix, impl_->handle), impl_->port));
 }
 
+Store Store::with_own_connection() const {
+  return Store(std::make_shared<Impl>(impl_->handle->clone(), impl_->port));
+}
+
 void Store::set(const std::string& key, const std::string& value) const {
   impl_->handle->set(key, value);
 }

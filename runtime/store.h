@@ -26,6 +26,10 @@ class Store {
   // not find the keys of the first.
   Store prefixed(const std::string& prefix) const;
 
+  // The same store over a connection of its own: a long wait on one does not keep the
+  // other from answering.
+  Store with_own_connection() const;
+
   void set(const std::string& key, const std::string& value) const;
   // Waits until the key is there. Throws StoreTimeout (std::runtime_error) naming the
   // key.

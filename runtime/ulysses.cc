@@ -48,14 +48,29 @@ HeadsOfAllRows Ulysses::to_heads(const at::Tensor& q, const at::Tensor& k,
                                  const at::Tensor& v,
                                  const std::vector<std::int64_t>& rows) const {
   if (group_.size() == 1) return {q, k, v};
+  HP_CHECK(rows.size() == group_.size() &&
+               q.size(1) == rows[static_cast<std::size_t>(group_.rank())] &&
+               q.size(2) == heads_.heads && k.size(2) == heads_.kv_heads,
+           q.sizes(), " and ", k.sizes());
+  return to_heads(q.size(0), q.size(3), q.options(), rows,
+                  [&](int member, const at::Tensor& to) {
+                    const Range &own_q = heads_.q[static_cast<std::size_t>(member)],
+                                &own_kv = heads_.kv[static_cast<std::size_t>(member)];
+                    const std::int64_t nq = own_q.size(), nkv = own_kv.size();
+                    copy_heads(q, own_q, to.narrow(2, 0, nq));
+                    copy_heads(k, own_kv, to.narrow(2, nq, nkv));
+                    copy_heads(v, own_kv, to.narrow(2, nq + nkv, nkv));
+                  });
+}
+
+HeadsOfAllRows Ulysses::to_heads(std::int64_t batch, std::int64_t head_dim,
+                                 const at::TensorOptions& options,
+                                 const std::vector<std::int64_t>& rows,
+                                 const FillHeads& fill) const {
   const auto members = static_cast<std::size_t>(group_.size());
   const auto me = static_cast<std::size_t>(group_.rank());
   HP_CHECK(heads_.degree() == group_.size() && rows.size() == members, heads_.degree(),
            " head parts, ", rows.size(), " row parts, ", group_.size(), " ranks");
-  HP_CHECK(
-      q.size(1) == rows[me] && q.size(2) == heads_.heads && k.size(2) == heads_.kv_heads,
-      q.sizes(), " and ", k.sizes());
-  const std::int64_t batch = q.size(0), head_dim = q.size(3);
   // What one row of one request is to member j: its heads of q, then of k, then of v.
   std::vector<std::int64_t> slots;
   for (std::size_t j = 0; j < members; ++j)
@@ -64,21 +79,12 @@ HeadsOfAllRows Ulysses::to_heads(const at::Tensor& q, const at::Tensor& k,
   for (std::size_t i = 0; i < members; ++i)
     for (std::size_t j = 0; j < members; ++j)
       table[i].push_back(batch * rows[i] * slots[j] * head_dim);
-
-  const at::Tensor packed =
-      at::empty({std::accumulate(table[me].begin(), table[me].end(), std::int64_t{0})},
-                q.options());
-  std::int64_t begin = 0;
-  for (std::size_t j = 0; j < members; ++j) {
-    const at::Tensor to =
-        packed.narrow(0, begin, table[me][j]).view({batch, rows[me], slots[j], head_dim});
-    const std::int64_t nq = heads_.q[j].size(), nkv = heads_.kv[j].size();
-    copy_heads(q, heads_.q[j], to.narrow(2, 0, nq));
-    copy_heads(k, heads_.kv[j], to.narrow(2, nq, nkv));
-    copy_heads(v, heads_.kv[j], to.narrow(2, nq + nkv, nkv));
-    begin += table[me][j];
-  }
-  const at::Tensor all = join(group_.all_to_all(packed, table), batch, rows,
+  const at::Tensor flat =
+      group_.all_to_all(table, options, [&](int member, const at::Tensor& section) {
+        fill(member, section.view({batch, rows[me], slots[static_cast<std::size_t>(member)],
+                                   head_dim}));
+      });
+  const at::Tensor all = join(flat, batch, rows,
                               std::vector<std::int64_t>(members, slots[me]), head_dim, 1);
   return parts_of(all, heads_.q[me].size(), heads_.kv[me].size());
 }

@@ -8,6 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <vector>
 
 #include "runtime/group.h"
@@ -29,6 +30,14 @@ class Ulysses {
   // heads of all rows; padding heads are zeros.
   HeadsOfAllRows to_heads(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                           const std::vector<std::int64_t>& rows) const;
+  // The same where q, k and v are made for what they are sent to: fill(i, section) makes
+  // member i's part of this rank's rows, [B, n, its q heads + 2 * its KV heads, d], heads of
+  // q before those of k and of v, padding heads (zeros) with them.
+  using FillHeads = std::function<void(int member, const at::Tensor& section)>;
+  HeadsOfAllRows to_heads(std::int64_t batch, std::int64_t head_dim,
+                          const at::TensorOptions& options,
+                          const std::vector<std::int64_t>& rows,
+                          const FillHeads& fill) const;
   // [B, N, q heads of this rank, d] -> [B, n, h, d], without padding heads.
   at::Tensor to_rows(const at::Tensor& out, const std::vector<std::int64_t>& rows) const;
 

@@ -54,8 +54,10 @@ struct Rotary {
 
 class H3Block {
  public:
-  // prefix: "transformer_blocks.0."
-  H3Block(H3Loader& load, const std::string& prefix, const H3Config& config);
+  // prefix: "transformer_blocks.0."; heads: how the attention this block is run with
+  // divides the local heads over its ulysses group.
+  H3Block(H3Loader& load, const std::string& prefix, const H3Config& config,
+          const HeadSplit& heads);
 
   // [B, n, D] -> [B, n, D], summed over tp; the input is normed (and modulated) already.
   at::Tensor attention(const at::Tensor& x, const Attention& attend, const RowSplit& rows,
@@ -69,10 +71,12 @@ class H3Block {
   const at::Tensor& norm2() const { return norm2_; }
 
  private:
-  std::int64_t local_heads_, head_dim_;
+  std::int64_t head_dim_;
   double norm_eps_, qk_norm_eps_;
   at::Tensor norm1_, norm2_, norm_q_, norm_k_;
-  ColumnLinear qkv_;      // [3 * H/T * d, D]: local heads of q, then of k, then of v
+  // For every member of the ulysses group [(its heads of q, then of k, then of v) * d, D];
+  // padding heads are zero rows.
+  std::vector<ColumnLinear> qkv_;
   RowLinear out_;         // [D, H/T * d]
   ColumnLinear up_gate_;  // [2 * F/T, D]: local up, then local gate
   RowLinear down_;        // [D, F/T]

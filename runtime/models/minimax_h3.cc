@@ -79,7 +79,8 @@ MiniMaxH3::MiniMaxH3(const H3Config& config, const DeviceMesh& mesh,
   time1_ = linear("time_embedder.linear_1", c.freq_dim, c.time_hidden, at::kFloat);
   time2_ = linear("time_embedder.linear_2", c.time_hidden, c.time_dim, at::kFloat);
   for (std::int64_t i = 0; i < c.refiner_layers; ++i) {
-    refiner_.emplace_back(load, concat("token_refiner.refiner_blocks.", i, "."), c);
+    refiner_.emplace_back(load, concat("token_refiner.refiner_blocks.", i, "."), c,
+                          attend_text_.heads());
   }
   refiner_norm_ = load.norm("token_refiner.final_norm.weight", c.hidden);
   // The modulation is gathered before it is chunked, so a slab may begin and end
@@ -91,7 +92,7 @@ MiniMaxH3::MiniMaxH3(const H3Config& config, const DeviceMesh& mesh,
   std::vector<at::Tensor> norm1, norm2;
   for (std::int64_t i = 0; i < c.layers; ++i) {
     const std::string prefix = concat("transformer_blocks.", i, ".");
-    blocks_.emplace_back(load, prefix, c);
+    blocks_.emplace_back(load, prefix, c, attend_.heads());
     adaln_.push_back(
         {load.rows(prefix + "adaln_proj.linear.weight", {c.adaln_width(), c.time_dim},
                    slab),

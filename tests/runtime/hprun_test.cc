@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <netinet/in.h>
 #include <unistd.h>
@@ -375,6 +376,49 @@ TEST_F(Hprun, BL010AnotherCheckpointOnOneRankIsNamed) {
     EXPECT_NE(read(out).find("ranks 0 and 1 must hold the same "), std::string::npos) << read(out);
     EXPECT_NE(read(out).find("exit 2"), std::string::npos) << read(out);
   }
+}
+
+// What a launcher sets, half set or contradicting itself, is refused before anything is waited for; each name is said.
+TEST_F(Hprun, HalfSetEnvironmentsAreNamed) {
+  const std::string file = plan("plan.yaml", "--tp 2", 2);
+  const auto refused = [&](const std::string& environment, const std::string& expected) {
+    const std::string call = environment + " " + HPPLAN_BIN_DIR + "/hprun " + file + " --timeout 5s >" + path("out") + " 2>&1";
+    const int status = std::system(call.c_str());
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 2) << environment << ": " << status << "\n" << read("out");
+    EXPECT_NE(read("out").find(expected), std::string::npos) << environment << "\n" << read("out");
+  };
+  refused("RANK=0", "WORLD_SIZE: is not set, but RANK is");
+  refused("WORLD_SIZE=2", "RANK: is not set, but WORLD_SIZE is");
+  refused("SLURM_PROCID=0", "SLURM_NTASKS: is not set, but SLURM_PROCID is");
+  refused("SLURM_NTASKS=2", "SLURM_PROCID: is not set");
+  refused("OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE: is not set");
+  refused("PMI_SIZE=2", "PMI_RANK: is not set, but PMI_SIZE is");
+  refused("RANK=2 WORLD_SIZE=2", "RANK: is 2, but there are 2 ranks (WORLD_SIZE)");
+  refused("RANK=one WORLD_SIZE=2", "RANK: expected a whole number of at least 0, got 'one'");
+  refused("RANK=0 WORLD_SIZE=2 MASTER_PORT=none", "MASTER_PORT: expected a whole number");
+  refused("RANK=0 WORLD_SIZE=3", "the plan needs 2 ranks (tp 2), 3 were started");
+}
+
+// BL-143: one rank is ready long before another, by more than the timeout; that is no failure. Here rank 1 finds the
+// config.json of its checkpoint only after three timeouts.
+TEST_F(Hprun, BL143ASlowLoaderIsWaitedFor) {
+  const fs::path source = fs::path(HPPLAN_SOURCE_DIR) / "tests/data/h3/h8";
+  for (const char* copy : {"quick", "slow"}) fs::copy(source, folder_ / copy, fs::copy_options::recursive);
+  const std::string call = std::string(HPPLAN_BIN_DIR) + "/hpplan --model " + path("quick/config.json") +
+                           " --topology local --devices 2 --ulysses 2 --seq-len 64 --dtype f32 --format yaml >" +
+                           path("h8.yaml") + " 2>" + path("h8.err");
+  ASSERT_EQ(std::system(call.c_str()), 0) << read("h8.err");
+  fs::remove(folder_ / "slow/config.json");
+  ASSERT_EQ(mkfifo(path("slow/config.json").c_str(), 0600), 0);
+  const int port = 20000 + getpid() % 20000;
+  const auto rank = [&](int r, const char* copy) {
+    return "(RANK=" + std::to_string(r) + " WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(port) + " " +
+           HPPLAN_BIN_DIR + "/hprun " + path("h8.yaml") + " --timeout 2s --steps 2 --checkpoint " + path(copy) + " >" +
+           path("out" + std::to_string(r)) + " 2>&1; echo exit $? >>" + path("out" + std::to_string(r)) + ")";
+  };
+  const std::string late = "(sleep 6; cat " + path("quick/config.json") + " >" + path("slow/config.json") + ")";
+  ASSERT_EQ(std::system((rank(0, "quick") + " & " + rank(1, "slow") + " & " + late + "; wait").c_str()), 0);
+  for (const char* out : {"out0", "out1"}) EXPECT_NE(read(out).find("exit 0"), std::string::npos) << read(out);
 }
 
 // The index names a shard that is not there.
