@@ -119,8 +119,23 @@ double Fabric::Impl::graph_capacity(int link) const {
 
 double Fabric::Impl::nic_capacity() const {
   if (network < 0) return 0;
-  return first_limit(rates.network.value,
-                     link_of(topology.levels[network]) / stride[network]);
+  return first_limit(rates.network.value, link_of(topology.levels[network]) / nics());
+}
+
+int Fabric::Impl::nics() const {
+  const int stated = topology.levels[network].nics;
+  return stated > 0 ? std::min(stated, stride[network]) : stride[network];
+}
+
+int Fabric::Impl::network_levels() const {
+  return static_cast<int>(
+      std::count_if(topology.levels.begin(), topology.levels.end(),
+                    [](const Level& level) { return level.kind == LinkKind::kNetwork; }));
+}
+
+int Fabric::Impl::nic_of(int device) const {
+  const int node = device / stride[network], within = device % stride[network];
+  return node * nics() + within * nics() / stride[network];
 }
 
 // Without a capacity of its own the port is what the curve reached: then a load is the
@@ -212,6 +227,9 @@ AxisPath Fabric::path(Collective op, const DigitSpace& space, DigitSet set) cons
     rings = rings || (used && kind == LinkKind::kRing);
     crossed[level.first] = used;
   }
+  // Several NICs, each shared by some, or machines of machines behind one: byte by byte.
+  if (impl_->network >= 0 && impl_->nics() < impl_->stride[impl_->network])
+    regular = regular && impl_->nics() == 1 && impl_->network_levels() == 1;
   const Pattern pattern = pattern_of(op);
   if (!regular || (rings && pattern != Pattern::kAllPairs)) {
     auto groups = space.groups(set);

@@ -75,9 +75,14 @@ double Fabric::Impl::load_of_digits(Pattern pattern, const DigitSpace& space,
     if (!crossed) continue;
     const double sent = pairs ? share(l) : 1;
     if (k == LinkKind::kNetwork) {
+      // One NIC a device, or one for all of them: path() asks for no other here.
       const double nic = nic_capacity();
+      const bool shared_nic = nics() < stride[network];
+      const double crossing = static_cast<double>(used[l]) / inside[l];
       if (pattern == Pattern::kRing)
-        count(static_cast<double>(used[l]) / inside[l], nic * used[l]);
+        count(crossing, nic * (shared_nic ? 1 : used[l]));
+      else if (shared_nic)
+        count(pairs ? used[l] * sent : crossing, nic);
       else
         count(sent, nic);
       continue;

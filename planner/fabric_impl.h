@@ -50,7 +50,10 @@ struct Fabric::Impl {
   double link_capacity(int level) const;    // kRing, kFullMesh, kBridge
   double uplink_capacity(int level) const;  // of one child of a kSwitch or kPcie level
   double graph_capacity(int link) const;
-  double nic_capacity() const;              // of one device
+  double nic_capacity() const;              // of one NIC
+  int nics() const;                         // of one child of the network level
+  int nic_of(int device) const;             // over the whole machine
+  int network_levels() const;
   double port_capacity(const CollectiveCurve* curve) const;
   // The curve a collective of n ranks is predicted from: its own at n, else the largest below n, else the
   // smallest; of a related collective where it has none; nullptr when nothing is known.

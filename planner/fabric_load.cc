@@ -99,8 +99,13 @@ Loads::Loads(const Fabric::Impl& fabric, const std::vector<std::vector<int>>& gr
                                (f_.socket_split ? 1 : f_.size[f_.socket_level])));
   if (f_.network >= 0) {
     active_.resize(pool_.size());
+    std::vector<bool> counted(nic_.size());
     for (const auto& group : groups)
-      for (const int d : group) ++active_[d / f_.stride[f_.network]];
+      for (const int d : group) {
+        if (counted[f_.nic_of(d)]) continue;
+        counted[f_.nic_of(d)] = true;
+        ++active_[d / f_.stride[f_.network]];
+      }
   }
 }
 
@@ -133,7 +138,7 @@ void Loads::flow(int from, int to, double bytes, bool all_nics) {
   const int l = f_.divergence(from, to);
   switch (f_.kind(l)) {
     case LinkKind::kNetwork:
-      (all_nics ? pool_[from / f_.stride[f_.network]] : nic_[from]) += bytes;
+      (all_nics ? pool_[from / f_.stride[f_.network]] : nic_[f_.nic_of(from)]) += bytes;
       return;
     case LinkKind::kBridge:
       child_[l][from / f_.stride[l]] += bytes;

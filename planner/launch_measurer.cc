@@ -43,6 +43,20 @@ std::string on_path(const std::string& name) {
   return "";
 }
 
+// The words of a flag's command, the first as a path that can be started.
+std::vector<std::string> words_of(const char* flag, const std::string& asked) {
+  std::istringstream in(asked);
+  std::vector<std::string> words;
+  for (std::string word; in >> word;) words.push_back(word);
+  const std::string program = words.empty() ? "" : on_path(words[0]);
+  if (program.empty())
+    throw InputError(
+        {flag}, "",
+        concat("no program '", words.empty() ? "" : words[0], "' can be started"));
+  words[0] = program;
+  return words;
+}
+
 // Starts words in a process group of its own, output to `log`, nothing to read.
 pid_t start(const std::vector<std::string>& words, const std::string& log) {
   std::vector<char*> argv;
@@ -143,21 +157,17 @@ std::vector<std::string> find_runner(const std::string& asked) {
         "hprun is neither beside hpplan nor on PATH: build it (tools/dev build), "
         "or name what runs plans");
   }
-  std::istringstream in(asked);
-  std::vector<std::string> words;
-  for (std::string word; in >> word;) words.push_back(word);
-  const std::string program = words.empty() ? "" : on_path(words[0]);
-  if (program.empty())
-    throw InputError(
-        {"--runner"}, "",
-        concat("no program '", words.empty() ? "" : words[0], "' can be started"));
-  words[0] = program;
-  return words;
+  return words_of("--runner", asked);
+}
+
+std::vector<std::string> find_launcher(const std::string& asked) {
+  return asked.empty() ? std::vector<std::string>{} : words_of("--launcher", asked);
 }
 
 LaunchMeasurer::LaunchMeasurer(std::vector<std::string> runner,
-                               const volatile std::sig_atomic_t& stop)
-    : runner_(std::move(runner)), stop_(stop) {
+                               const volatile std::sig_atomic_t& stop,
+                               std::vector<std::string> launcher)
+    : runner_(std::move(runner)), launcher_(std::move(launcher)), stop_(stop) {
   std::string name = (fs::temp_directory_path() / "hpplan-measure-XXXXXX").string();
   if (mkdtemp(name.data()) == nullptr)
     throw InputError({name}, "", concat("cannot be made: ", std::strerror(errno)));
@@ -203,6 +213,9 @@ std::string LaunchMeasurer::version() {
                               last_words(text_of(log))));
   }
   version_ = last_words(text_of(log));
+  // Ranks on other hosts, or bound in another way, are another machine.
+  for (const std::string& word : launcher_)
+    version_ += (&word == &launcher_[0] ? " by " : " ") + word;
   return version_;
 }
 
@@ -220,7 +233,14 @@ void LaunchMeasurer::measure(const std::vector<const Plan*>& plans,
 void LaunchMeasurer::measure_files(const std::vector<std::string>& plans,
                                    const std::vector<std::string>& hashes, int ranks,
                                    const MeasureRequest& request, const Done& done) {
-  std::vector<std::string> words = runner_, files;
+  std::vector<std::string> words, files;
+  for (std::string word : launcher_) {
+    const std::string mark = "{ranks}";
+    if (const auto at = word.find(mark); at != std::string::npos)
+      word.replace(at, mark.size(), std::to_string(ranks));
+    words.push_back(std::move(word));
+  }
+  words.insert(words.end(), runner_.begin(), runner_.end());
   for (std::size_t i = 0; i < plans.size(); ++i) {
     files.push_back(file(concat("measurement", i, ".yaml")));
     std::error_code ignored;
@@ -231,7 +251,7 @@ void LaunchMeasurer::measure_files(const std::vector<std::string>& plans,
     words.emplace_back(name);
     words.push_back(value);
   };
-  flag("--nproc", std::to_string(ranks));
+  if (launcher_.empty()) flag("--nproc", std::to_string(ranks));
   // A rank that waits for another gives up first, so that the run itself says who hung.
   flag("--timeout",
        concat(std::max(1, static_cast<int>(request.timeout.value / 2)), "s"));

@@ -1,5 +1,6 @@
-// The real Measurer: starts `hprun PLAN... --nproc N --measure FILE...` as a child in a
-// process group of its own, watches it, ends it in time and reads the measurement files.
+// The real Measurer: starts `hprun PLAN... --nproc N --measure FILE...`, or `LAUNCHER
+// hprun PLAN... --measure FILE...`, as a child in a process group of its own, watches it,
+// ends it in time and reads the measurement files.
 // The only file of the planner that starts processes.
 #pragma once
 
@@ -15,11 +16,18 @@ namespace hpplan {
 // there is no such program.
 std::vector<std::string> find_runner(const std::string& asked);
 
+// The words of a launcher such as "srun --ntasks {ranks}", the first one as a path that
+// can be started; none for "". Throws InputError when there is no such program.
+std::vector<std::string> find_launcher(const std::string& asked);
+
 class LaunchMeasurer : public Measurer {
  public:
-  // Another engine's runner takes the same arguments. stop: set by a signal handler; the
+  // Another engine's runner takes the same arguments. launcher: what starts the ranks, in
+  // front of the runner ({ranks}: how many); none: the runner is given --nproc and starts
+  // them itself. stop: set by a signal handler; the
   // child is then ended and nothing more reported.
-  LaunchMeasurer(std::vector<std::string> runner, const volatile std::sig_atomic_t& stop);
+  LaunchMeasurer(std::vector<std::string> runner, const volatile std::sig_atomic_t& stop,
+                 std::vector<std::string> launcher = {});
   ~LaunchMeasurer() override;
   LaunchMeasurer(const LaunchMeasurer&) = delete;
   LaunchMeasurer& operator=(const LaunchMeasurer&) = delete;
@@ -38,7 +46,7 @@ class LaunchMeasurer : public Measurer {
  private:
   std::string file(const std::string& name) const { return folder_ + "/" + name; }
 
-  std::vector<std::string> runner_;
+  std::vector<std::string> runner_, launcher_;
   const volatile std::sig_atomic_t& stop_;
   std::string folder_;  // temporary; plans, measurements and the child's output
   std::string version_;

@@ -19,6 +19,7 @@ namespace {
 struct Trial {
   Layout layout;
   std::optional<StepModel> model;
+  std::vector<Layout> others;      // with every_placement: the other legal placements
   std::optional<Finding> refusal;  // of the first placement that fell
   int refused = 0;
   bool found = false;
@@ -211,8 +212,8 @@ void fix_mesh(const Problem& problem, int devices, Trial& trial) {
 class Placer {
  public:
   Placer(const Problem& problem, std::map<Degrees, std::vector<Trial*>>& trials,
-         Layouts& out)
-      : problem_(problem), trials_(trials), out_(out) {}
+         bool every, Layouts& out)
+      : problem_(problem), trials_(trials), every_(every), out_(out) {}
 
   void place(std::shared_ptr<const DigitSpace> space, const std::vector<Axis>& axes) {
     AxisCache cache(problem_, *space);
@@ -232,8 +233,8 @@ class Placer {
   }
 
  private:
-  static void judge(Trial& trial, const Placement& placement,
-                    const std::shared_ptr<const DigitSpace>& space, AxisCache& cache) {
+  void judge(Trial& trial, const Placement& placement,
+             const std::shared_ptr<const DigitSpace>& space, AxisCache& cache) const {
     AxisPaths paths;
     for (const Axis axis : kAxes) {
       if (placement[axis] == 0 || axis == Axis::kReplica) continue;
@@ -248,16 +249,21 @@ class Placer {
       paths[static_cast<std::size_t>(axis)] = entry.path;
     }
     const Seconds step = trial.model->at(paths).step();
+    const bool first = !trial.found;
     trial.found = true;
-    if (step >= trial.layout.step) return;
-    trial.layout.step = step;
-    trial.layout.paths = paths;
-    trial.layout.placement = placement;
-    trial.layout.space = space;
+    const bool best = step < trial.layout.step;
+    if (!best && !every_) return;
+    if (every_ && !first) trial.others.push_back(trial.layout);
+    Layout& layout = every_ && !first && !best ? trial.others.back() : trial.layout;
+    layout.step = step;
+    layout.paths = paths;
+    layout.placement = placement;
+    layout.space = space;
   }
 
   const Problem& problem_;
   std::map<Degrees, std::vector<Trial*>>& trials_;
+  const bool every_;
   Layouts& out_;
 };
 
@@ -281,7 +287,7 @@ void find_layouts(const Problem& problem, const SearchOptions& options, int devi
     std::map<Degrees, std::vector<Trial*>> by_degrees;
     for (const auto& trial : trials)
       by_degrees[trial->layout.degrees].push_back(trial.get());
-    Placer placer(problem, by_degrees, out);
+    Placer placer(problem, by_degrees, options.every_placement, out);
     if (!by_degrees.empty())
       for (const Slice& slice : slices_of(problem.topology, devices))
         for (DigitSpace& space : spaces_of(problem.topology, slice))
@@ -305,6 +311,9 @@ void find_layouts(const Problem& problem, const SearchOptions& options, int devi
         out.rejections.push_back({trial->layout.degrees, trial->layout.method, f, 1});
       } else {
         out.legal.push_back(std::move(trial->layout));
+        for (Layout& other : trial->others)
+          if (!options.latency_budget || other.step <= *options.latency_budget)
+            out.legal.push_back(std::move(other));
       }
     } else if (trial->refusal) {
       out.rejections.push_back({trial->layout.degrees, trial->layout.method,

@@ -24,6 +24,9 @@ struct SearchOptions {
   std::optional<Seconds> latency_budget;   // of one step
   int runners_up = 5;
   bool keep_all = false;                   // fill Plan::candidates
+  // Candidates of every placement (up to the machine's symmetry), not of each
+  // factorization's best alone.
+  bool every_placement = false;
 };
 
 // Throws InputError when an option asks for what the machine cannot have (more devices than it has).

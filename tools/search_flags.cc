@@ -24,6 +24,9 @@ void add_search_flags(CLI::App& app, SearchFlags& f, Inputs& inputs) {
       ->group(search);
   app.add_option("--max-memory", f.max_memory, "most memory of a rank, such as 60GiB")
       ->group(search);
+  app.add_flag("--every-placement", f.every_placement,
+               "candidates of every placement, not of each factorization's best alone")
+      ->group(search);
   app.add_option("--latency-budget", f.latency_budget, "longest step, such as 500ms")
       ->group(search);
 }
@@ -44,6 +47,7 @@ SearchOptions search_options(const SearchFlags& f, const Inputs& inputs) {
   o.replica = degree("--replica", f.replica);
   if (!f.ring_method.empty())
     o.ring_method = f.ring_method == "p2p" ? RingMethod::kP2p : RingMethod::kAllGather;
+  o.every_placement = f.every_placement;
   o.objective = f.objective == "latency"      ? Objective::kLatency
                 : f.objective == "throughput" ? Objective::kThroughput
                                               : Objective::kDevices;

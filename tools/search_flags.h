@@ -12,6 +12,7 @@ namespace hpplan::tools {
 struct SearchFlags {
   std::optional<int> tp, ring, ulysses, cfg, replica;
   std::string ring_method, objective = "latency", max_memory, latency_budget;
+  bool every_placement = false;
 };
 
 // --devices stands with the inputs: a local topology has so many ranks.

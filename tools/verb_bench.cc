@@ -22,7 +22,7 @@ void on_interrupt(int) { interrupted = 1; }
 
 struct BenchFlags {
   std::vector<std::string> plans;
-  std::string out, runner, timeout = "120s";
+  std::string out, runner, launcher, timeout = "120s";
   int repetitions = 9, warmup = 2, iterations = 5;
 };
 
@@ -56,7 +56,7 @@ int bench(const BenchFlags& f) {
   action.sa_handler = on_interrupt;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
-  LaunchMeasurer measurer(find_runner(f.runner), interrupted);
+  LaunchMeasurer measurer(find_runner(f.runner), interrupted, find_launcher(f.launcher));
   // A B B A, each in a start of its own: what two starts differ by is part of the noise.
   for (int r = 0; r < f.repetitions && interrupted == 0; ++r)
     for (std::size_t i = 0; i < plans.size() && interrupted == 0; ++i) {
@@ -124,6 +124,9 @@ void add_bench(CLI::App& app, int& code) {
       ->capture_default_str();
   sub->add_option("--runner", f->runner,
                   "what runs a plan (default: hprun beside hpplan or on PATH)");
+  sub->add_option("--launcher", f->launcher,
+                  "what starts the ranks, {ranks} of them, such as 'srun --ntasks "
+                  "{ranks}' (default: local ranks)");
   sub->add_option("-o,--output", f->out, "write the results here");
   sub->callback([f, &code] { code = bench(*f); });
 }

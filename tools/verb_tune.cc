@@ -24,7 +24,8 @@ void on_interrupt(int) { interrupted = 1; }
 struct TuneFlags {
   Inputs inputs;
   SearchFlags search;
-  std::string budget = "10m", timeout = "2m", journal, runner, emit, collect, format, out;
+  std::string budget = "10m", timeout = "2m", journal, runner, launcher, emit, collect,
+              format, out;
   int top = 5, rounds = 8, warmup = 2, iterations = 5;
 };
 
@@ -89,7 +90,8 @@ int deliver(const TuneFlags& f, const Plan& searched, const TuneResult& result) 
 }
 
 int measure(const TuneFlags& f) {
-  const std::vector<std::string> runner = find_runner(f.runner);
+  const std::vector<std::string> runner = find_runner(f.runner),
+                                 launcher = find_launcher(f.launcher);
   TuneOptions options;
   options.budget = duration("--budget", f.budget);
   options.rounds = f.rounds;
@@ -114,7 +116,7 @@ int measure(const TuneFlags& f) {
   action.sa_handler = on_interrupt;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
-  LaunchMeasurer measurer(runner, interrupted);
+  LaunchMeasurer measurer(runner, interrupted, launcher);
 
   std::vector<Contender> contenders = shortlist(s.loaded.problem, *s.plan, f.top);
   if (journal) {
@@ -201,6 +203,12 @@ void add_flags(CLI::App& sub, TuneFlags& f) {
                  "or on PATH)")
       ->group(runs);
   sub.add_option(
+         "--launcher", f.launcher,
+         "what starts the ranks, {ranks} of them, in front of the runner, such as "
+         "'srun --ntasks {ranks}'; TMPDIR must then be a folder that all hosts "
+         "see (default: local ranks)")
+      ->group(runs);
+  sub.add_option(
          "--journal", f.journal,
          "where finished runs are kept, to resume from (default: PLAN.journal with -o)")
       ->group(runs);
@@ -251,6 +259,8 @@ void add_tune(CLI::App& app, int& code) {
       "  hpplan tune --model minimax-h3-tiny --topology local --devices 4 --budget 60s "
       "-o plan.yaml\n"
       "  hpplan tune --model minimax-h3 --topology hgx-h200 --top 3 -o plan.yaml\n"
+      "  TMPDIR=/shared hpplan tune --model minimax-h3 --topology hgx-h200 --nodes 2 "
+      "--devices 16 --launcher 'srun --ntasks {ranks}'\n"
       "  hpplan tune --model minimax-h3 --topology hgx-h200 --nodes 2 --emit runs   # "
       "then, on the cluster:\n"
       "  LAUNCH='srun --ntasks $RANKS' runs/run.sh\n"

@@ -37,6 +37,8 @@ struct Level {
   // One direction. kSwitch/kBridge: of one member. kRing: of one link between two neighbouring members.
   // kFullMesh: of one pair's link. kPcie: of one child's uplink. kNetwork: of all NICs of one child.
   std::optional<BytesPerSecond> link;
+  // kNetwork: NICs that share `link`, each serving as many neighbouring devices of the child; 0: one a device.
+  int nics = 0;
   Seconds latency;
   Source source = Source::kAssumed;
 };

@@ -32,6 +32,11 @@ void read_link(MapReader& in, Level& level) {
   if (level.link && level.link->value <= 0)
     in.fail("link", "expected a bandwidth above 0");
   level.latency = in.seconds_or("latency", Seconds(0));
+  if (in.has("nics")) {
+    if (level.kind != LinkKind::kNetwork)
+      in.fail("nics", "expected at a level of kind network only");
+    level.nics = static_cast<int>(in.integer("nics", 1, kMostMembers));
+  }
   if (in.has("link") || in.has("latency")) level.source = read_basis(in);
 }
 

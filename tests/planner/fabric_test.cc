@@ -253,6 +253,9 @@ std::vector<Topology> assorted() {
   bounce.peer_access = PeerAccess::kNone;
   Topology cluster = machine("cluster", {level("node", 4, LinkKind::kNetwork, 400),
                                          level("gpu", 8, LinkKind::kSwitch, 450)});
+  Topology one_nic = cluster, two_nics = cluster;
+  one_nic.levels[0].nics = 1;
+  two_nics.levels[0].nics = 2;
   Topology mesh = machine("mesh", {level("node", 2, LinkKind::kNetwork, 400),
                                    level("gpu", 8, LinkKind::kFullMesh, 64)});
   Topology bridges = machine("bridges", {level("pair", 2, LinkKind::kPcie, 31),
@@ -260,7 +263,7 @@ std::vector<Topology> assorted() {
   Topology tpu = machine("tpu", {level("row", 8, LinkKind::kRing, 45),
                                  level("col", 4, LinkKind::kRing, 45)});
   tpu.group_rule = GroupRule::kTpuTorus;
-  return {pcie, bounce, cluster, mesh, bridges, tpu, neuron(4, 4, 4)};
+  return {pcie, bounce, cluster, one_nic, two_nics, mesh, bridges, tpu, neuron(4, 4, 4)};
 }
 
 TEST(Fabric, ClosedFormsAgreeWithRoutingEveryByte) {
@@ -309,6 +312,27 @@ TEST(Fabric, CrossingNodesIsAsFastAsTheNics) {
               45e9 * 15 / 8, 1);
   // A send has one NIC.
   EXPECT_NEAR(f.path(Collective::kShift, partition(16, 16, 1)).bandwidth.value, 45e9, 1);
+}
+
+TEST(Fabric, OneNicCarriesOneSendAtFullRateAndSharesItAmongMany) {
+  FabricRates rates;
+  rates.curves = {curve(Collective::kAllReduce, 8, 16, 510),
+                  curve(Collective::kAllToAll, 8, 9, 337),
+                  curve(Collective::kShift, 2, 9, 337)};
+  Topology t = machine("c", {level("node", 2, LinkKind::kNetwork, 80),
+                             level("gpu", 8, LinkKind::kSwitch, 450)});
+  const auto rate = [&](Collective op, int size, int stride) {
+    return Fabric(t, rates).path(op, partition(16, size, stride)).bandwidth.value;
+  };
+  EXPECT_NEAR(rate(Collective::kShift, 16, 1), 10e9, 1);  // by the sender's own NIC
+  t.levels[0].nics = 1;
+  EXPECT_NEAR(rate(Collective::kShift, 16, 1), 80e9, 1);
+  EXPECT_NEAR(rate(Collective::kShift, 2, 8), 10e9, 1);  // eight senders
+  EXPECT_NEAR(rate(Collective::kAllReduce, 16, 1), 80e9, 1);
+  EXPECT_NEAR(rate(Collective::kAllToAll, 16, 1), 10e9 * 15 / 8, 1);
+  t.levels[0].nics = 4;
+  EXPECT_NEAR(rate(Collective::kShift, 16, 1), 20e9, 1);
+  EXPECT_NEAR(rate(Collective::kShift, 2, 8), 10e9, 1);
 }
 
 TEST(Fabric, SmallGroupsOfAFullMeshHaveFewLinks) {
