@@ -131,10 +131,18 @@ StepModel::StepModel(const Problem& p, const Degrees& degrees, RingMethod method
 
     if (U > 1) {
       const double row_bytes = batch * local * d * e;
-      ulysses_.push_back({Collective::kAllToAll, degrees.ulysses(), 2 * count, Bytes(row_bytes * sent_heads)});
-      ulysses_.push_back({Collective::kAllToAll, degrees.ulysses(), 2 * count, Bytes(row_bytes * sent_kv)});
+      const auto exchange = [&](double times, double heads_sent) {
+        ulysses_.push_back({Collective::kAllToAll, degrees.ulysses(), times * count, Bytes(row_bytes * heads_sent)});
+        collectives += times * count;
+      };
+      if (stack.ulysses_fused) {
+        exchange(1, sent_heads + 2 * sent_kv);
+        exchange(1, sent_heads);
+      } else {
+        exchange(2, sent_heads);
+        exchange(2, sent_kv);
+      }
       packing_ += count * memory_time(device, stack.passes_ulysses_pack * m * A * e);
-      collectives += 4 * count;
     }
 
     if (R > 1 && method == RingMethod::kP2p) {

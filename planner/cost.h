@@ -11,7 +11,7 @@
 //   attention = R chunks of q = S/R rows against kv = S/R rows (a gather: one call on S keys)
 //   tp        = ar all-reduces of m*D*e a block: 1 with a parallel MLP, 2 plain, 3 with cross-attention;
 //               a norm over all heads adds one of two floats a row
-//   ulysses   = 2 all-to-alls of Q, 2 of K/V size, padded heads included, + 16*m*(A/T)*e of packing
+//   ulysses   = 2 all-to-alls of Q, 2 of K/V size (fused: one of Q, K and V, one of O), padded heads included, + 16*m*(A/T)*e of packing
 //   ring p2p  = (R-1) * (max(chunk, shift) + merge),  merge = 10*q*(A/(T*U))*4 B of fp32 output and LSE
 //   ring gather = all-gather of K and V of S rows, exposed
 //   host      = blocks*h_blk*(branches one after the other) + collectives*h_coll + hops*h_hop

@@ -84,7 +84,7 @@ Fabric::Impl::Impl(const Topology& t, const FabricRates& r)
   for (const CollectiveCurve& curve : rates.curves) {
     std::vector<int> group;
     for (int i = 0; i < std::min(curve.n, devices); ++i) group.push_back(i);
-    reference[{curve.op, curve.n}] = load(pattern_of(curve.op), {group}, &curve);
+    reference[{curve.op, curve.n}] = load(pattern_of(curve.op, rates), {group}, &curve);
   }
 }
 
@@ -211,7 +211,7 @@ AxisPath Fabric::path(Collective op, const std::vector<std::vector<int>>& groups
       if (member != group.front())
         crossed[impl_->divergence(group.front(), member)] = true;
   const CollectiveCurve* curve = impl_->curve_for(op, n);
-  return impl_->finish(op, n, impl_->load(pattern_of(op), groups, curve), crossed);
+  return impl_->finish(op, n, impl_->load(pattern_of(op, impl_->rates), groups, curve), crossed);
 }
 
 AxisPath Fabric::path(Collective op, const DigitSpace& space, DigitSet set) const {
@@ -230,7 +230,7 @@ AxisPath Fabric::path(Collective op, const DigitSpace& space, DigitSet set) cons
   // Several NICs, each shared by some, or machines of machines behind one: byte by byte.
   if (impl_->network >= 0 && impl_->nics() < impl_->stride[impl_->network])
     regular = regular && impl_->nics() == 1 && impl_->network_levels() == 1;
-  const Pattern pattern = pattern_of(op);
+  const Pattern pattern = pattern_of(op, impl_->rates);
   if (!regular || (rings && pattern != Pattern::kAllPairs)) {
     auto groups = space.groups(set);
     if (pattern == Pattern::kShift) {

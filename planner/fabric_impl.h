@@ -20,7 +20,7 @@ namespace hpplan {
 // How a collective moves its bytes: everyone to everyone, round a ring by a library that spreads it over
 // several channels, or round a ring by one send and one receive a rank.
 enum class Pattern : std::uint8_t { kAllPairs, kRing, kShift };
-Pattern pattern_of(Collective op);
+Pattern pattern_of(Collective op, const FabricRates& rates);
 
 struct Fabric::Impl {
   Impl(const Topology& topology, const FabricRates& rates);

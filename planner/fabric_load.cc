@@ -8,7 +8,9 @@
 
 namespace hpplan {
 
-Pattern pattern_of(Collective op) {
+Pattern pattern_of(Collective op, const FabricRates& rates) {
+  if (std::find(rates.direct.begin(), rates.direct.end(), op) != rates.direct.end())
+    return Pattern::kAllPairs;
   switch (op) {
     case Collective::kAllToAll:
       return Pattern::kAllPairs;

@@ -65,6 +65,7 @@ struct StackRates {
   double passes_f = 3.7;       // over F-wide rows
   double passes_a = 8;         // over A-wide rows
   double passes_ulysses_pack = 16;
+  bool ulysses_fused = false;         // Q, K and V in one all-to-all; else one each
   double passes_ring_merge = 10;  // fp32
   Seconds host_per_block;
   Seconds host_per_collective;

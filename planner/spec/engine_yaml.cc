@@ -114,6 +114,7 @@ NamedStack read_stack(MapReader map) {
   n.rates.host_per_block = map.seconds("host_per_block");
   n.rates.host_per_collective = map.seconds("host_per_collective");
   n.rates.host_per_hop = map.seconds("host_per_hop");
+  n.rates.ulysses_fused = map.boolean_or("ulysses_fused", false);
   n.rates.branches_in_sequence = map.boolean_or("branches_in_sequence", false);
   n.rates.attention_kernel = map.text("attention_kernel", "");
   n.rates.source = read_source(map);

@@ -75,6 +75,9 @@ struct FabricRates {
   BytesPerSecond network;  // NIC of one device
   Source source_tag = Source::kAssumed;  // of the capacities and of curves without their own
   std::vector<CollectiveCurve> curves;
+  // Collectives that the library sends straight to every peer, where others pass them on
+  // round a ring: fewer hops, and more bytes over a link that many pairs share.
+  std::vector<Collective> direct;
   std::string source;
 };
 

@@ -1,5 +1,6 @@
 #include "planner/spec/rates_yaml.h"
 
+#include <algorithm>
 #include <array>
 
 #include "planner/spec/quantity.h"
@@ -148,6 +149,11 @@ FabricRates parse_fabric(const std::string& text, const std::string& file) {
       f.curves.push_back(c);
     }
   }
+  for (const std::string& op : in.texts_or_none("direct")) {
+    const auto known = std::find(kOps.begin(), kOps.end(), op);
+    if (known == kOps.end()) in.fail("direct", concat("expected names of collectives, got '", op, "'", did_you_mean(op, kOps)));
+    f.direct.push_back(static_cast<Collective>(known - kOps.begin()));
+  }
   in.finish();
   return f;
 }
@@ -176,6 +182,11 @@ std::string write_fabric(const FabricRates& f) {
   capacity("cross", f.cross);
   capacity("network", f.network);
   text += concat("basis: ", to_string(f.source_tag), "\n");
+  if (!f.direct.empty()) {
+    text += "direct: [";
+    for (const Collective op : f.direct) text += concat(op == f.direct.front() ? "" : ", ", to_string(op));
+    text += "]\n";
+  }
   if (!f.curves.empty()) text += "curves:\n";
   for (const CollectiveCurve& c : f.curves)
     text += concat("  - {op: ", to_string(c.op), ", n: ", c.n, ", a: ", format(c.a), ", bandwidth: ",

@@ -293,6 +293,23 @@ TEST(Fabric, ClosedFormsAgreeWithRoutingEveryByte) {
   }
 }
 
+TEST(Fabric, WhatIsSentStraightToEveryPeerLoadsALinkLikeAnAllToAll) {
+  FabricRates ring, direct;
+  ring.curves = direct.curves = {curve(Collective::kAllReduce, 2, 10, 100),
+                                 curve(Collective::kAllToAll, 2, 10, 100)};
+  direct.direct = {Collective::kAllReduce};
+  Topology t = machine("hosts", {level("host", 2, LinkKind::kNetwork, 1),
+                                 level("core", 4, LinkKind::kShared)});
+  t.levels[0].nics = 1;
+  const auto rate = [&](const FabricRates& rates, Collective op) {
+    return Fabric(t, rates).path(op, partition(8, 8, 1)).bandwidth.value;
+  };
+  // Round the ring one byte in eight crosses; straight, 4 of 7 go from each of 4 ranks.
+  EXPECT_NEAR(rate(ring, Collective::kAllReduce), 1e9, 1);
+  EXPECT_NEAR(rate(direct, Collective::kAllReduce), 1e9 / 4 * 7 / 4, 1);
+  EXPECT_EQ(rate(direct, Collective::kAllReduce), rate(ring, Collective::kAllToAll));
+}
+
 TEST(Fabric, CrossingNodesIsAsFastAsTheNics) {
   FabricRates rates;
   rates.network = BytesPerSecond(45e9);
