@@ -10,6 +10,7 @@
 #include "planner/spec/error.h"
 #include "planner/spec/plan_yaml.h"
 #include "planner/spec/yaml_reader.h"
+#include "tools/adapters/embedded.h"
 
 namespace hpplan::tools {
 namespace {
@@ -36,10 +37,11 @@ constexpr const char* kScript = R"sh(#!/bin/sh
 # alone, so it can be started again. By default hprun starts the ranks on this host; elsewhere say how:
 #   LAUNCH='srun --ntasks $RANKS' ./run.sh
 #   LAUNCH='torchrun --no-python --nnodes 2 --nproc-per-node 8 --rdzv-backend c10d --rdzv-endpoint head:29400' ./run.sh
-# Another engine: HPRUN='python3 its_measurer.py'. It is given PLAN --measure FILE.
+# Another engine: HPRUN='python3 its_measurer.py'. It is given PLAN --measure FILE.@ADAPTER_NOTE@
 set -u
 cd "$(dirname "$0")" || exit 2
-: "${ROUNDS:=2}" "${HPRUN:=hprun}" "${LAUNCH:=}"
+: "${ROUNDS:=2}" "${LAUNCH:=}"@ADAPTER_PYTHON@
+: "${HPRUN:=@RUNNER@}"
 measure() {  # NAME RANKS ROUND
   out="$1.$3.measured.yaml"
   [ -f "$out" ] && return
@@ -65,6 +67,12 @@ done
 )sh";
 // clang-format on
 
+constexpr const char* kAdapterFile = "diffusers_measure.py";
+
+bool has_adapter(const std::vector<Contender>& list) {
+  return !list.empty() && list.front().plan.engine.name == "diffusers";
+}
+
 std::string script(const std::vector<Contender>& list, int warmup, int iterations) {
   std::string text = kScript;
   std::string forward, backward;
@@ -79,6 +87,17 @@ std::string script(const std::vector<Contender>& list, int warmup, int iteration
     for (std::size_t at = text.find(mark); at != std::string::npos; at = text.find(mark))
       text.replace(at, mark.size(), value);
   };
+  const bool adapter = has_adapter(list);
+  fill("@ADAPTER_NOTE@",
+       adapter ? "\n# Here it is the one beside this script; MODEL_FOLDER=DIR "
+                 "names the transformer (config.json, weights), PYTHON "
+                 "its Python."
+               : "");
+  fill("@ADAPTER_PYTHON@",
+       adapter ? " \"${PYTHON:=python3}\" \"${MODEL_FOLDER:=}\"" : "");
+  fill("@RUNNER@", adapter ? concat("$PYTHON ", kAdapterFile,
+                                    "${MODEL_FOLDER:+ --model $MODEL_FOLDER}")
+                           : std::string("hprun"));
   fill("@STEPS@", fmt::format("--warmup {} --iterations {}", warmup, iterations));
   fill("@FORWARD@", forward);
   fill("@BACKWARD@", backward);
@@ -99,6 +118,7 @@ std::string write_tuning_folder(const std::string& folder,
   };
   for (std::size_t i = 0; i < list.size(); ++i)
     write_file(path(name_of(i, list[i]) + ".yaml"), plan_to_yaml(list[i].plan));
+  if (has_adapter(list)) write_file(path(kAdapterFile), kDiffusersMeasure);
   std::string flags;
   for (const std::string& word : words) flags += word + "\n";
   write_file(path(kWords), flags);

@@ -9,25 +9,9 @@ parity=$(realpath "$1")
 scratch=$2
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-python_with_diffusers() {
-  local candidate
-  for candidate in "${HPPLAN_PYTHON:-}" .deps/venv/bin/python "${VIRTUAL_ENV:+$VIRTUAL_ENV/bin/python}" python3; do
-    [ -n "$candidate" ] || continue
-    if "$candidate" -c 'import torch, diffusers, safetensors' 2>/dev/null; then
-      echo "$candidate"
-      return
-    fi
-  done
-}
+# shellcheck source=tests/support/python_with_diffusers.sh
+. tests/support/python_with_diffusers.sh
 python=$(python_with_diffusers)
-if [ -z "$python" ]; then
-  tools/torch_setup --python
-  python=$(python_with_diffusers)
-fi
-if [ -z "$python" ]; then
-  echo "no Python with torch, diffusers and safetensors, and tools/torch_setup --python did not make one" >&2
-  exit 1
-fi
 
 rm -rf "$scratch"
 mkdir -p "$scratch"
