@@ -185,7 +185,11 @@ AxisPath Fabric::Impl::finish(Collective op, int n, double load,
   if (curve != nullptr) {
     path.op_reference = curve->op;
     path.n_reference = curve->n;
-    const double alone = reference.at({curve->op, curve->n});
+    double alone = reference.at({curve->op, curve->n});
+    // A group that is wider than a machine of the topology was measured on a wider one
+    // where it is faster than the network between them.
+    if (network >= 0 && curve->n > stride[network])
+      alone = std::min(alone, 1 / curve->bandwidth.value);
     if (alone > 0 && load > 0) path.contention = load / alone;
   }
   path.latency = latency_of(crossed, path.n_reference);

@@ -310,6 +310,19 @@ TEST(Fabric, WhatIsSentStraightToEveryPeerLoadsALinkLikeAnAllToAll) {
   EXPECT_EQ(rate(direct, Collective::kAllReduce), rate(ring, Collective::kAllToAll));
 }
 
+TEST(Fabric, ACurveOfOneHostDoesNotHideTheLinkBetweenTwo) {
+  FabricRates rates;
+  rates.curves = {curve(Collective::kAllToAll, 2, 10, 100),
+                  curve(Collective::kAllToAll, 8, 10, 100)};
+  Topology t = machine("hosts", {level("host", 2, LinkKind::kNetwork, 1),
+                                 level("core", 4, LinkKind::kShared)});
+  t.levels[0].nics = 1;
+  const AxisPath path = Fabric(t, rates).path(Collective::kAllToAll, partition(8, 8, 1));
+  EXPECT_EQ(path.n_reference, 8);
+  // 100 GB/s in one host; 16 of 56 pairs each way over a link of 1 GB/s.
+  EXPECT_NEAR(path.contention, 100 * 4 * 4.0 / 7, 1e-6);
+}
+
 TEST(Fabric, CrossingNodesIsAsFastAsTheNics) {
   FabricRates rates;
   rates.network = BytesPerSecond(45e9);
